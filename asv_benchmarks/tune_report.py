@@ -57,10 +57,10 @@ def main() -> None:
                     train, recipes=[recipe], budget=options.budget, random_state=seed
                 )
                 values = [one.score(test, metric=METRIC, **exclude) for one in (plain, tuned)]
-                report = tuned.report_
+                trials, label = tuned.report_.trials, tuned.report_.best.label()
                 print(  # noqa: T201
                     f"| {name} | {recipe} | {seed} | {values[0]:.4f} | {values[1]:.4f} | "
-                    f"{values[1] - values[0]:+.4f} | {len(report.trials)} | {report.best.label()} |",
+                    f"{values[1] - values[0]:+.4f} | {len(trials)} | {label} |",
                     flush=True,
                 )
 

@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -58,6 +58,9 @@ ROUNDING = 1e-9
 NEGLIGIBLE = 1e-5
 """An objective that has fallen to this share of the first one counts as 0, and as converged: on
 data that are separated without error it falls for ever."""
+
+
+AnyPart = TypeVar("AnyPart", bound=Part)
 
 
 @dataclasses.dataclass
@@ -113,9 +116,9 @@ class Trainer:
                 f"loss {self.loss.name!r} trains in one process. Leave the engine out; those that "
                 f"use it are {_distributed_cells()}."
             )
-        values = self.regularizer.auto_values(self.problem())
-        if values:
-            self.regularizer = dataclasses.replace(self.regularizer, **values)
+        problem = self.problem()
+        self.loss = _with_auto_values(self.loss, problem)
+        self.regularizer = _with_auto_values(self.regularizer, problem)
         names = [callback.name for callback in self.callbacks]
         if len(set(names)) < len(names):
             raise PartError(f"two callbacks have the same name: {', '.join(names)}; keep one.")
@@ -395,6 +398,12 @@ class Trainer:
         # A training that is resumed after its last epoch ends without another.
         self._resumed_state = section(snapshot.tensors, "solver")
         return self._resumed_state
+
+
+def _with_auto_values(part: AnyPart, problem: TrainingProblem) -> AnyPart:
+    """Return a part with the values that the data lead to instead of "auto"."""
+    values = part.auto_values(problem)
+    return dataclasses.replace(part, **values) if values else part
 
 
 def _distributed_cells() -> str:

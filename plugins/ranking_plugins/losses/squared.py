@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -29,8 +30,11 @@ class Squared(Loss):
 
     Parameters
     ----------
-    observed, unobserved : float
-        The weights. Only the alternating solver takes different ones (iALS).
+    observed : float
+        The weight of stored pairs.
+    unobserved : float or "auto"
+        The weight of the others. Only the alternating solver takes another than 1 (iALS). "auto" is
+        the root of the share of stored pairs: .03 if one pair in a thousand is stored.
     """
 
     name: ClassVar[str] = "squared"
@@ -42,12 +46,24 @@ class Squared(Loss):
     }
 
     observed: float = number(1.0, above=0.0)
-    unobserved: float = number(1.0, above=0.0)
+    unobserved: float | str = number(1.0, above=0.0, words=("auto",))
+
+    def auto_values(self, problem: Any) -> dict[str, Any]:
+        """Return the weight of unobserved pairs that suits the density of the data."""
+        relevance = getattr(problem.data, "relevance", None)
+        if self.unobserved != "auto" or relevance is None:
+            return {}
+        share = relevance.nnz / math.prod(relevance.shape)
+        return {"unobserved": float(f"{math.sqrt(share):.3g}")}
 
     @property
     def weighted(self) -> bool:
         """Whether observed and unobserved pairs have different weights, or one other than 1."""
         return (self.observed, self.unobserved) != (1.0, 1.0)
+
+    def rule(self, steps: int) -> SquaredRule:
+        """Return the weights, and the steps of conjugate gradients per row, for a kernel."""
+        return SquaredRule(self.observed, float(self.unobserved), steps)
 
     def factored_value(self, relevance: Any, queries: Array, documents: Array) -> float:
         """Return the loss of ``f = queries @ documents.T``, in time linear in the non-zeros.
@@ -63,8 +79,9 @@ class Squared(Loss):
         pairs = relevance.tocoo()
         scores = (queries[pairs.row] * documents[pairs.col]).sum(axis=1)
         gram = (queries.T @ queries) * (documents.T @ documents)
-        errors = self.observed * (pairs.data - scores) ** 2 - self.unobserved * scores**2
-        return float(errors.sum() + self.unobserved * gram.sum())
+        unobserved = float(self.unobserved)
+        errors = self.observed * (pairs.data - scores) ** 2 - unobserved * scores**2
+        return float(errors.sum() + unobserved * gram.sum())
 
     def fold_in(
         self,
@@ -83,7 +100,7 @@ class Squared(Loss):
             AlternatingMatrix(pairs),
             documents,
             gram(documents, threads).astype(np.float32),
-            SquaredRule(self.observed, self.unobserved, width),
+            self.rule(width),
             (strengths / 2.0).astype(np.float32),
             queries,
             threads,

@@ -34,8 +34,8 @@ def ials() -> Recipe:
     return Recipe(
         parts={
             "model": "factored:dimensions=64,biases=false",
-            "loss": "squared:unobserved=0.01",
-            "regularizer": "l2:strength=0.1,frequency=1",
+            "loss": "squared:unobserved=auto",
+            "regularizer": "l2:strength=0.15,frequency=1",
             "solver": "alternating:max_epochs=5",
         },
         search=Search(

@@ -23,7 +23,7 @@ from ranking.contracts.solver import EpochResult, State, TrainingProblem
 from ranking.data.matching_data import MatchingData
 from ranking.errors import DataError
 from ranking.kernels.alternating import AlternatingMatrix
-from ranking.kernels.contract import Floats, Singles, SquaredRule
+from ranking.kernels.contract import Floats, Singles
 from ranking.models.factored import Factored
 from ranking_plugins.losses.squared import Squared
 from ranking_plugins.regularizers.l2 import L2
@@ -125,12 +125,11 @@ class AllPairs:
         return self.constant - gain + penalty
 
     def _by_rows(self, side: int, others: Singles, square: Floats) -> float:
-        rule = SquaredRule(self.loss.observed, self.loss.unobserved, self.steps)
         gains = self.problem.kernel.alternating.squared_half_step(
             self.matrices[side],
             others,
             square.astype(np.float32),
-            rule,
+            self.loss.rule(self.steps),
             self.sides[side].ridges.astype(np.float32),
             self.parameters(side),
             self.problem.threads,
@@ -179,9 +178,9 @@ class FeatureQuadratic:
             part = slice(at, at + BLOCK)
             left, right = embeddings[self.rows[part]], self.others[columns[part]]
             values[part] = np.einsum("ij,ij->i", left, right)
-        values *= self.loss.observed - self.loss.unobserved
+        values *= self.loss.observed - float(self.loss.unobserved)
         scores = sparse.csr_array((values, columns, self.side.pairs.indptr), self.side.pairs.shape)
-        inner = self.loss.unobserved * (embeddings @ self.square) + scores @ self.others
+        inner = float(self.loss.unobserved) * (embeddings @ self.square) + scores @ self.others
         result: Floats = self.side.features.T @ inner + self.side.ridges[:, None] * x
         return result
 

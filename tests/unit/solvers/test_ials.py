@@ -163,3 +163,23 @@ def test_labels_are_refused():
     data = MatchingData([[1.0], [2.0]], [[1.0], [2.0]], labels=(["a", "b"], ["a", "b"]))
     with pytest.raises(DataError, match="pass relevance"):
         Ranker("factored:dimensions=1", LOSS, "l2", "alternating").fit(data)
+
+
+def test_auto_is_the_root_of_the_share_of_stored_pairs(tmp_path):
+    rng = np.random.default_rng(0)
+    relevance = sp.csr_array((rng.random((50, 40)) < 0.1).astype(float))
+    data = MatchingData(None, None, relevance)
+    expected = float(f"{np.sqrt(relevance.nnz / 2000):.3g}")
+    parts = {"model": "factored:dimensions=3,biases=false", "solver": "alternating:max_epochs=3"}
+    auto, given = (
+        Ranker(
+            **parts, loss=f"squared:unobserved={value}", regularizer="l2:strength=0.1,frequency=1"
+        ).fit(data)
+        for value in ("auto", expected)
+    )
+    assert auto.loss_.unobserved == expected
+    assert auto.model_.U.tobytes() == given.model_.U.tobytes()
+    auto.save(tmp_path / "model.safetensors")
+    loaded = Ranker.load(tmp_path / "model.safetensors")
+    assert loaded.loss_.unobserved == expected
+    assert auto.loss == "squared:unobserved=auto"  # a new fit on other data resolves it again
