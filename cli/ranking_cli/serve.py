@@ -82,18 +82,7 @@ def serve(
         ) from error
     from ranking_cli.serving.models import Models, ServedModel
 
-    token = os.environ.get(VARIABLE, "")
-    if token_file is not None:
-        if not token_file.is_file():  # reading a FIFO would wait for a writer
-            raise click.UsageError(f"{token_file} is not a regular file; name a file of a token.")
-        token = token_file.read_text(encoding="utf-8", errors="replace").strip()
-        if not token:
-            raise click.UsageError(f"{token_file} is empty; write the token into it.")
-    if not token and not _is_loopback(host):
-        raise click.UsageError(
-            f"--host {host} can be reached from other machines; set {VARIABLE} to a secret, "
-            "name a --token-file, or listen on 127.0.0.1."
-        )
+    token = _token(token_file, host)
     served = [ServedModel(*_named(one), kernel, threads) for one in models]
     app = build_app(Models(served), Limits(max_body, timeout, token))
     config = uvicorn.Config(
@@ -110,6 +99,23 @@ def serve(
     server = uvicorn.Server(config)
     _announce(server, served)
     server.run()
+
+
+def _token(token_file: Path | None, host: str) -> str:
+    """Return the token that requests must send, or "" for none; only loopback needs none."""
+    token = os.environ.get(VARIABLE, "")
+    if token_file is not None:
+        if not token_file.is_file():  # reading a FIFO would wait for a writer
+            raise click.UsageError(f"{token_file} is not a regular file; name a file of a token.")
+        token = token_file.read_text(encoding="utf-8", errors="replace").strip()
+        if not token:
+            raise click.UsageError(f"{token_file} is empty; write the token into it.")
+    if not token and not _is_loopback(host):
+        raise click.UsageError(
+            f"--host {host} can be reached from other machines; set {VARIABLE} to a secret, "
+            "name a --token-file, or listen on 127.0.0.1."
+        )
+    return token
 
 
 def _named(argument: str) -> tuple[str, Path]:

@@ -28,7 +28,14 @@ SMALL = {
         ),
     ],
     "ials": [
-        Trial("ials", {"model": "factored:dimensions=8,biases=false", "regularizer": one})
+        Trial(
+            "ials",
+            {
+                "model": "factored:dimensions=8,biases=false",
+                "loss": "squared:unobserved=0.01",
+                "regularizer": one,
+            },
+        )
         for one in ("l2:strength=0.05,frequency=1", "l2:strength=1,frequency=1")
     ],
     "warp": [Trial("warp", WARP)],
