@@ -180,8 +180,8 @@ def _folds(name: str, label: str, options: Options) -> Iterator[Row]:
         settings.append(setting)
     marked = np.concatenate(seen)
     groups = {"": np.ones(marked.size, np.bool_), " seen": marked, " unseen": ~marked}
-    for one, found in values.items():
-        row = _row(label, one, np.concatenate(found), groups)
+    for one, results in values.items():
+        row = _row(label, one, np.concatenate(results), groups)
         if one == learner.name:
             rate, share = np.mean([one[:2] for one in settings], axis=0)
             row.metrics.update({"rate": float(rate), "share": float(share)})
