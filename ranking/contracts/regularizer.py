@@ -105,9 +105,9 @@ class Regularizer(Part, ABC):
         weights, or embeddings with one row per feature. For a form without a `kernel_form`, the
         solver applies `prox` between calls of the kernel. For "matrix" it is then given rows
         without their zeros, so it must act on each row independently, keep zeros, and not depend on
-        the columns.
+        the columns; or it has a `structure`.
     unsupported : mapping
-        The reason why it has no operator for some other form.
+        The reason why it has no operator for the form of a model.
     """
 
     granularity: ClassVar[Granularity] = "entry"
