@@ -75,11 +75,11 @@ def serving(paths: Sequence[Path], processor: int) -> Iterator[tuple[int, int]]:
     try:
         assert server.stderr is not None
         for line in server.stderr:
-            if found := re.search(r":(\d+)$", line.strip()):
+            if match := re.search(r":(\d+)$", line.strip()):
                 break
         else:
             raise SystemExit("the server did not start; run `ranking serve` to see why.")
-        yield int(found[1]), server.pid
+        yield int(match[1]), server.pid
     finally:
         server.terminate()
         server.wait()
@@ -173,11 +173,11 @@ def main() -> None:
             for label, (path, rate, (_, bodies)) in models.items():
                 asyncio.run(Client(port, path).load(bodies, rate, 2.0))
                 before, used = resident(pid), processor_seconds(pid)
-                found = asyncio.run(Client(port, path).load(bodies, rate, options.seconds))
-                used = 1e3 * (processor_seconds(pid) - used) / len(found)
-                p50, p99 = 1e3 * np.percentile(found, [50, 99])
+                timings = asyncio.run(Client(port, path).load(bodies, rate, options.seconds))
+                used = 1e3 * (processor_seconds(pid) - used) / len(timings)
+                p50, p99 = 1e3 * np.percentile(timings, [50, 99])
                 print(  # noqa: T201
-                    f"| {label} | {len(found) / options.seconds:.0f} | {p50:.2f} | {p99:.2f} | "
+                    f"| {label} | {len(timings) / options.seconds:.0f} | {p50:.2f} | {p99:.2f} | "
                     f"{used:.2f} | {before:.0f} | {resident(pid):.0f} |"
                 )
 

@@ -308,8 +308,8 @@ class Ranker(LearntAttributes):
         trainer.train()
         result = dataclasses.replace(trainer.result(), report=report)
         result.description["tuning"] = {"reason": report.reason, "trials": report.rows()}
-        chosen = {kind: getattr(result, kind) for kind in ("model", "loss", "regularizer")}
-        ranker.set_params(**{kind: part.spec() for kind, part in chosen.items()})
+        parts = {kind: getattr(result, kind) for kind in ("model", "loss", "regularizer")}
+        ranker.set_params(**{kind: part.spec() for kind, part in parts.items()})
         ranker.set_params(solver=result.solver.spec())  # type: ignore[union-attr]
         return ranker.adopt(result, prepared)
 

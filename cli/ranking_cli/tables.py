@@ -96,11 +96,11 @@ def short_names(names: Mapping[str, str]) -> dict[str, str]:
         shortened too, unless another metric has the same short name.
     """
     shortest: dict[str, str] = {}
-    for asked, full in names.items():
-        plain = re.sub(r"\(.*\)$", "", asked)
+    for short, full in names.items():
+        plain = re.sub(r"\(.*\)$", "", short)
         taken = {re.sub(r"\(.*\)$", "", other) for other, at in names.items() if at != full}
-        name = asked if plain in taken and asked != full else plain
-        if plain in taken and asked == full:
+        name = short if plain in taken and short != full else plain
+        if plain in taken and short == full:
             name = full
         if full not in shortest or len(name) < len(shortest[full]):
             shortest[full] = name

@@ -115,10 +115,10 @@ def test_keys_judge_and_move_in_a_browser(judged: Path, width: int):
             break
     title = re.search(r"<title>(.*?)</title>", printed)
     assert title is not None
-    found = json.loads(html.unescape(title[1]))
-    assert found["first"] == found["back"] != found["second"]
-    assert found["cards"] > 4
-    assert found["theme"] == "dark"
-    assert found["wide"] <= 0
-    lines = found["qrels"].splitlines()
+    state = json.loads(html.unescape(title[1]))
+    assert state["first"] == state["back"] != state["second"]
+    assert state["cards"] > 4
+    assert state["theme"] == "dark"
+    assert state["wide"] <= 0
+    lines = state["qrels"].splitlines()
     assert [line.split()[3] for line in lines] == ["2", "0"]

@@ -24,7 +24,6 @@ from ranking_cli.main import cli
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 pytest.importorskip("starlette", reason="starlette is not installed")
-pytestmark = pytest.mark.xdist_group("serve")
 
 
 PROGRAM = "from ranking_cli.main import cli; cli()"

@@ -60,10 +60,10 @@ def test_past_items_add_up_to_the_score_of_an_item(recipe: str, interactions: Ma
     scores = ranker.predict(interactions)
     for row, column in ((0, 1), (3, 6)):
         user, item = interactions.query_ids[row], interactions.document_ids[column]
-        found = ranker.explain(user, item)
-        assert total(found) == pytest.approx(scores[row, column], abs=1e-5)
+        parts = ranker.explain(user, item)
+        assert total(parts) == pytest.approx(scores[row, column], abs=1e-5)
         past = set(interactions.document_ids[interactions.relevant(row)].tolist())
-        assert {one.query_feature for one in found} <= past | {"bias", "rest"}
+        assert {one.query_feature for one in parts} <= past | {"bias", "rest"}
 
 
 @pytest.mark.parametrize("model", ["factored", "factored:score=cosine,biases=false", "structured"])
@@ -75,9 +75,9 @@ def test_pairs_of_features_and_neighbours_add_up(model: str):
         data
     )
     scores = ranker.predict(data)
-    found = ranker.explain(data.query_ids[1], data.document_ids[2], data)
-    assert total(found) == pytest.approx(scores[1, 2], abs=1e-5)
-    neighbours = [one for one in found if str(one.query_feature).startswith("neighbour")]
+    parts = ranker.explain(data.query_ids[1], data.document_ids[2], data)
+    assert total(parts) == pytest.approx(scores[1, 2], abs=1e-5)
+    neighbours = [one for one in parts if str(one.query_feature).startswith("neighbour")]
     assert bool(neighbours) == (model == "structured")
 
 
@@ -85,9 +85,9 @@ def test_embeddings_of_texts_are_explained_by_words():
     texts = ["cold ice", "hot fire", "ice cold water", "fire and heat"]
     data = TextCollection([0, 1], texts[:2], [0, 1], texts[2:], [[1, 0], [0, 1]])
     ranker = Ranker("factored", "warp", features="text:words=none").fit(data)
-    found = ranker.explain("cold ice", "ice cold water")
-    assert {"cold", "ice"} >= {one.query_feature for one in found} - {"bias"}
-    assert total(found) == pytest.approx(ranker.search(["cold ice"])["cold ice"][0][1], abs=1e-5)
+    parts = ranker.explain("cold ice", "ice cold water")
+    assert {"cold", "ice"} >= {one.query_feature for one in parts} - {"bias"}
+    assert total(parts) == pytest.approx(ranker.search(["cold ice"])["cold ice"][0][1], abs=1e-5)
 
 
 def test_unknown_ids_are_named(judged: JudgedLists, interactions: MatchingData):

@@ -28,8 +28,8 @@ def test_a_model_of_a_release_answers_as_it_did(path: Path):
     if case["method"] == "predict":
         np.testing.assert_allclose(result, case["result"], rtol=1e-5)
         return
-    for found, expected in zip(result, case["result"], strict=True):
-        assert [key for key, _ in found] == [key for key, _ in expected]
+    for answer, expected in zip(result, case["result"], strict=True):
+        assert [key for key, _ in answer] == [key for key, _ in expected]
         np.testing.assert_allclose(
-            [score for _, score in found], [score for _, score in expected], rtol=1e-5
+            [score for _, score in answer], [score for _, score in expected], rtol=1e-5
         )

@@ -90,9 +90,9 @@ def test_permutation_importance_has_the_largest_weight_first():
     ranker = make_pipeline(StandardScaler(), Ranker(loss="listnet", solver="lbfgs"))
     ranker.fit(X, y, ranker__qid=QID)
     scorer = make_ranking_scorer("ndcg@10", qid=QID)
-    found = permutation_importance(ranker, X, y, scoring=scorer, n_repeats=3, random_state=0)
+    importance = permutation_importance(ranker, X, y, scoring=scorer, n_repeats=3, random_state=0)
     weights = np.abs(ranker[-1].coef_)
-    assert np.argmax(found.importances_mean) == np.argmax(weights)
+    assert np.argmax(importance.importances_mean) == np.argmax(weights)
     assert np.array_equal(ranker[-1].feature_importances_, weights)
 
 
@@ -110,14 +110,14 @@ def test_set_output_and_html():
 def test_weights_are_repetitions_in_every_loss(recipe: str):
     weights = np.where(QID % 2 == 0, 2.0, 1.0)
     weights[QID[0] == QID] = 0.0
-    found = Ranker.from_recipe(recipe).fit(X, y, qid=QID, sample_weight=weights)
+    weighted = Ranker.from_recipe(recipe).fit(X, y, qid=QID, sample_weight=weights)
     once = np.flatnonzero(QID[0] != QID)
     twice = np.flatnonzero((QID[0] != QID) & (QID % 2 == 0))
     rows, ids = np.concatenate([once, twice]), np.concatenate([QID[once], QID[twice] + 1000])
     expected = Ranker.from_recipe(recipe).fit(X[rows], y[rows], qid=ids)
-    assert found.coef_ == pytest.approx(expected.coef_, abs=1e-3)
+    assert weighted.coef_ == pytest.approx(expected.coef_, abs=1e-3)
     plain = Ranker.from_recipe(recipe).fit(X, y, qid=QID)
-    assert not np.allclose(found.coef_, plain.coef_, atol=1e-3)
+    assert not np.allclose(weighted.coef_, plain.coef_, atol=1e-3)
 
 
 def test_weights_that_are_no_multiples_are_rounded_to_a_sixteenth_of_the_largest():

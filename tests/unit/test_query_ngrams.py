@@ -142,8 +142,8 @@ def test_only_unshared_entries_of_w_change(texts):
     assert W[words:, words:].any()
     bm25 = Ranker.from_recipe("bm25").fit(texts)
     # A query that repeats no phrase of the training queries has the scores of BM25.
-    found = ranker.search(["drag body"], k=4)["drag body"]
-    assert [score for _, score in found] == pytest.approx(
+    results = ranker.search(["drag body"], k=4)["drag body"]
+    assert [score for _, score in results] == pytest.approx(
         [score for _, score in bm25.search(["drag body"], k=4)["drag body"]]
     )
 

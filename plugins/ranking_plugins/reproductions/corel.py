@@ -101,17 +101,19 @@ def rows(options: Options) -> Iterator[Row]:
     base: dict[str, list[Values]] = {}
     for name, fits in methods(options).items():
         values: dict[str, list[Values]] = {"all": [], "easy": [], "hard": []}
-        chosen = []
+        selections = []
         for seed, part in zip(seeds, parts, strict=True):
             options.tell(f"{name}, seed {seed}")
-            chosen.append(choose(fits, part, seed, options))
-            for group, of_seed in measured(chosen[-1].model, part.test, options).items():
+            selections.append(choose(fits, part, seed, options))
+            for group, of_seed in measured(selections[-1].model, part.test, options).items():
                 values[group].append(of_seed)
         base = base or (values if name == BASE else {})
         for group in values:
-            yield _row(group, name, values[group], chosen)
+            yield _row(group, name, values[group], selections)
             if base and name != BASE:
-                yield _row(group, f"{name}, difference", gains(values[group], base[group]), chosen)
+                yield _row(
+                    group, f"{name}, difference", gains(values[group], base[group]), selections
+                )
 
 
 def split(images: MatchingData, seed: int) -> Parts:
@@ -124,11 +126,11 @@ def split(images: MatchingData, seed: int) -> Parts:
     labels = np.flatnonzero((counts > 0).all(axis=0))
 
     def part(selection: NDArray[np.int64]) -> MatchingData:
-        chosen = np.sort(selection)
+        positions = np.sort(selection)
         return MatchingData(
             None,
-            images.query_rows[chosen],
-            sp.csr_array(whole[labels][:, chosen]),
+            images.query_rows[positions],
+            sp.csr_array(whole[labels][:, positions]),
             query_ids=images.document_ids[labels],
         )
 
@@ -194,11 +196,11 @@ def choose(fits: Sequence[Fit], parts: Parts, seed: int, options: Options) -> Ch
     precisions = np.array([_values(model, parts.valid, options)["map"] for model in models])
     best = np.argmax(precisions, axis=0)
     matrices = [sp.csr_array(model.weights) for model in models]
-    chosen = models[0]
-    chosen.weights = sp.csr_array(
+    best_model = models[0]
+    best_model.weights = sp.csr_array(
         sp.vstack([matrices[at][[label]] for label, at in enumerate(best.tolist())], format="csr")
     )
-    return Chosen(chosen, seconds)
+    return Chosen(best_model, seconds)
 
 
 def _values(model: Bilinear, data: MatchingData, options: Options) -> dict[str, Floats]:
@@ -222,19 +224,19 @@ def measured(model: Bilinear, test: MatchingData, options: Options) -> dict[str,
     }
 
 
-def _row(group: str, name: str, values: list[Values], chosen: list[Chosen]) -> Row:
+def _row(group: str, name: str, values: list[Values], selections: list[Chosen]) -> Row:
     published = PAPER.get(group, {}).get(name, ())
     named = zip((*MEASURES, "density"), published, strict=False)
-    weights = chosen[0].model.weights
-    found = means(values)
-    density = found.pop("density")
-    found.pop("density ±")
+    weights = selections[0].model.weights
+    averages = means(values)
+    density = averages.pop("density")
+    averages.pop("density ±")
     return Row(
         f"Corel 5K, {group} labels",
         name,
-        found,
+        averages,
         {key: value for key, value in named if value is not None},
-        float(np.mean([one.seconds for one in chosen])),
+        float(np.mean([one.seconds for one in selections])),
         weights.data.nbytes + weights.indices.nbytes + weights.indptr.nbytes,
         density,
         by_seed=values,

@@ -193,13 +193,13 @@ def published(board: Board) -> Iterator[Row]:
 def measured(board: Board, split: Split, method: Method, options: Options) -> Row:
     """Choose settings on validation pairs, train on all training pairs, and test once."""
     trials = method.trials[:1] if options.quick else method.trials
-    chosen = choose(split.train, trials, options)
-    trial = chosen.trial
+    selected = choose(split.train, trials, options)
+    trial = selected.trial
     quick = options.quick and method.recipe == "recommend"
     parts = {**trial.parts, **({"solver": QUICK} if quick else {})}
     start = time.process_time()
     ranker = _ranker(method.recipe, parts, options).fit(split.train)
-    variant = trial.variants[chosen.variant]
+    variant = trial.variants[selected.variant]
     ranker.model_ = ranker.model_.adjusted(**variant) or ranker.model_
     seconds = time.process_time() - start
     values = (
@@ -214,7 +214,11 @@ def measured(board: Board, split: Split, method: Method, options: Options) -> Ro
     size = sum(tensor.nbytes for tensor in ranker.model_.tensors().values())
     # Linux counts in kilobytes.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    metrics = {**values, "search seconds": round(chosen.seconds, 1), "peak megabytes": round(peak)}
+    metrics = {
+        **values,
+        "search seconds": round(selected.seconds, 1),
+        "peak megabytes": round(peak),
+    }
     return Row(board.name, name, metrics, {}, seconds, float(size), ranker.model_.density)
 
 
@@ -236,7 +240,7 @@ def choose(train: MatchingData, trials: Sequence[Trial], options: Options) -> Ch
     halves = split_data(train, method="random", share=0.1, seed=SPLIT_SEED, check=False)
     part, valid = (cast(MatchingData, half) for half in halves)
     valid = _some_users(valid)
-    best, chosen = -np.inf, (trials[0], 0)
+    best, selected = -np.inf, (trials[0], 0)
     for trial in trials:
         ranker = _ranker(trial.recipe, trial.parts, options).fit(part)
         trained = ranker.model_
@@ -246,8 +250,8 @@ def choose(train: MatchingData, trials: Sequence[Trial], options: Options) -> Ch
             settings = " ".join(map(str, [*trial.parts.values(), variant or ""]))
             options.tell(f"{trial.recipe} {settings}: NDCG@20 {value:.4f} on validation pairs")
             if value > best:
-                best, chosen = value, (trial, at)
-    return Chosen(*chosen, time.process_time() - start)
+                best, selected = value, (trial, at)
+    return Chosen(*selected, time.process_time() - start)
 
 
 def values_of(ranker: Ranker, test: MatchingData, train: MatchingData) -> dict[str, float]:

@@ -168,8 +168,8 @@ def _folds(name: str, label: str, options: Options) -> Iterator[Row]:
         settings.append(setting)
     marked = np.concatenate(seen)
     groups = {"": np.ones(marked.size, np.bool_), " seen": marked, " unseen": ~marked}
-    for one, found in values.items():
-        row = _row(label, one, np.concatenate(found), groups, total if settings else 0.0)
+    for one, results in values.items():
+        row = _row(label, one, np.concatenate(results), groups, total if settings else 0.0)
         yield _described(row, settings) if one == OF_PHRASES.name else row
 
 

@@ -160,7 +160,7 @@ class SGD(Solver):
         if loss.orders_positives and model.form == "vector":
             return Compatibility(False, SEVERAL_GRADES)
         form = "matrix" if model.form == "vector" else model.form
-        if form not in regularizer.forms:
+        if form not in regularizer.forms or model.form in regularizer.unsupported:
             missing = f"the regularizer has no operator for {form} parameters"
             return Compatibility(False, regularizer.unsupported.get(model.form, missing))
         return YES

@@ -527,10 +527,10 @@ class SuccessiveHalving:
         """Return a share of the training queries; of users known by id, their validation too."""
         count = max(round(share * data.n_queries), 1)
         order = np.argsort(random_bits_of(self.settings.seed, data.n_queries), kind="stable")
-        chosen = np.sort(order[:count])
+        positions = np.sort(order[:count])
         if self.by_entries:
-            return data.select(chosen), valid.select(chosen)
-        return data.select(chosen), valid
+            return data.select(positions), valid.select(positions)
+        return data.select(positions), valid
 
 
 def _mean_and_error(differences: Floats) -> tuple[float, float]:
