@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 MAX_EVALUATED = 4096
 EVALUATED_AT_A_TIME = 256
+DENSE = 4
+"""Occurrences are counted by feature, not sorted, if there are this many features for each."""
 
 
 class Occurrences(NamedTuple):
@@ -78,13 +80,18 @@ class Occurrences(NamedTuple):
     @classmethod
     def of_rows(cls, composed: sp.csr_array) -> Occurrences:
         """Return the occurrences whose features are given, one row each."""
-        n_rows = composed.shape[0]
-        order = np.argsort(composed.indices, kind="stable")
-        sizes = np.diff(composed.indptr)
-        occurrence = np.repeat(np.arange(n_rows), sizes)[order]
-        features, starts = np.unique(composed.indices[order], return_index=True)
-        pointers = np.append(starts, order.size).astype(np.int64)
-        parts = (composed.data[order], occurrence.astype(np.int64), pointers)
+        n_rows, n_columns = composed.shape
+        if DENSE * composed.nnz >= n_columns:  # counting is faster than sorting
+            by_column = composed.tocsc()
+            features = np.flatnonzero(np.diff(by_column.indptr))
+            pointers = np.append(by_column.indptr[features], composed.nnz).astype(np.int64)
+            parts = (by_column.data, by_column.indices.astype(np.int64), pointers)
+        else:
+            order = np.argsort(composed.indices, kind="stable")
+            occurrence = np.repeat(np.arange(n_rows), np.diff(composed.indptr))[order]
+            features, starts = np.unique(composed.indices[order], return_index=True)
+            pointers = np.append(starts, order.size).astype(np.int64)
+            parts = (composed.data[order], occurrence.astype(np.int64), pointers)
         scatter = sp.csr_array(parts, shape=(features.size, n_rows))
         return cls(composed, features.astype(np.int64), scatter)
 
