@@ -114,7 +114,7 @@ def _table(report: Any) -> list[dict[str, Any]]:
     """Return the best trials on all queries of the first fold, one row each."""
     metric = report.metrics[0]
     full = [one for one in report.trials if one.share == 1.0 and one.fold == 0 and not one.problem]
-    if not any(one is report.best for one in report.trials):  # defaults that stop early are no training of their own
+    if not any(one is report.best for one in report.trials):  # defaults that stop early
         full.append(report.best)
     full.sort(key=lambda one: -one.values[metric])
     return [
