@@ -948,13 +948,13 @@ class Ranker(LearntAttributes):
             names = data.doc_ids[rows].astype(np.str_).tolist()
             at = _place(names, document, "document")
             columns = ColumnNames.of(self.model_, getattr(self, "feature_names_in_", None))
-            found = explain_rows(self.model_, data, rows, (self.kernel_, self.threads))[at]
+            reasons = explain_rows(self.model_, data, rows, (self.kernel_, self.threads))[at]
             return [
                 one._replace(
                     query_feature=columns[one.query_feature],
                     document_feature=columns[one.document_feature],
                 )
-                for one in found
+                for one in reasons
             ]
         by_features = isinstance(self.model_, Bilinear) and self.text_ is None
         if isinstance(self.model_, Factored) or (by_features and not self.per_query):

@@ -57,8 +57,8 @@ def test_reasons_name_the_columns_of_a_data_frame(judged: JudgedLists):
     data = JudgedLists(judged.features, judged.grades, qid)
     query = judged.query_ids[2]
     document = data.doc_ids[data.group_ptr[2]]
-    found = ranker.explain(query, document, data)
-    reasons = {one.document_feature: one.contribution for one in found}
+    entries = ranker.explain(query, document, data)
+    reasons = {one.document_feature: one.contribution for one in entries}
     expected = dict(zip(names, data.features[data.group_ptr[2]] * ranker.coef_, strict=True))
     assert reasons == pytest.approx(expected)
     assert {one.feature for one in ranker.explain_order(data, query)} <= set(names)

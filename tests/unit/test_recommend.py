@@ -96,9 +96,9 @@ def test_models_with_features_recommend_too(parts, users, tmp_path):
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
     if parts[0] != "bilinear":
         assert loaded.similar_items(["i3"], 4)["i3"] == ranker.similar(data, 4)["i3"]
-    found = loaded.explain("u7", expected["u7"][0][0])
+    entries = loaded.explain("u7", expected["u7"][0][0])
     score = ranker.predict(data)[7, data.document_ids.tolist().index(expected["u7"][0][0])]
-    assert sum(one.contribution for one in found) == pytest.approx(score, abs=1e-5)
+    assert sum(one.contribution for one in entries) == pytest.approx(score, abs=1e-5)
 
 
 def test_a_file_without_what_users_have_does_not_have_their_features(tmp_path):
