@@ -9,7 +9,7 @@ items by embeddings of 64 dimensions, one request after the other.
 
 With `--minutes` one load takes their place: `rank`, `recommend`, `similar`, `/health`, `/metrics`
 and requests that are refused, by turns at `--rate`. One row per minute has the memory of the
-server; every fifth minute the model files are replaced, and read again.
+server; every `--replace` minutes the model files are replaced, and read again.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def soak(folder: Path, options: argparse.Namespace, processors: Sequence[int]) -
                 f"{len(os.listdir(f'/proc/{pid}/task'))} |",
                 flush=True,
             )
-            if minute % 5 == 0:
+            if minute % options.replace == 0:
                 replace(judged_path)
                 replace(users_path)
 
@@ -244,6 +244,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=200.0)
     parser.add_argument("--items", type=int, default=1_000_000)
     parser.add_argument("--minutes", type=int, default=0)
+    parser.add_argument("--replace", type=int, default=5, help="Minutes between two new models.")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         run = soak if options.minutes else steady

@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from click.testing import CliRunner
 
 from ranking import JudgedLists, MatchingData, Ranker, TextCollection
 from ranking_cli.main import cli
+from ranking_cli.serving.models import ServedModel
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 pytest.importorskip("starlette", reason="starlette is not installed")
@@ -242,6 +244,17 @@ def test_health_metrics_and_description(server):
         description["paths"]
     )
     assert "POST /recommend" in server.get("/")
+
+
+def test_the_model_of_a_replaced_file_is_freed(folder, tmp_path):
+    path = tmp_path / "films.safetensors"
+    shutil.copyfile(folder / "films.safetensors", path)
+    served = ServedModel("films", path, "auto", 1)
+    served.ranker().recommend(["u1"])  # what requests share is cached in the model
+    previous = weakref.ref(served.ranker())
+    films(seed=2).save(path)
+    assert served.ranker() is not None
+    assert previous() is None
 
 
 def test_a_replaced_file_is_served_and_a_damaged_one_is_not(folder, tmp_path):
