@@ -94,6 +94,8 @@ from ranking.models.combination import Combination
 from ranking.models.factored import Factored
 from ranking.models.item_item import ItemItem
 from ranking.models.structured import Structured
+from ranking.models.thresholds import Thresholds
+from ranking.models.trees import Trees
 from ranking.training.fitter import Fitter
 from ranking.training.plan import TrainingPlan
 from ranking.training.trainer import Trainer
@@ -553,8 +555,22 @@ class Ranker(LearntAttributes):
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
-        """The absolute weights of a linear model; comparable if features are of one scale."""
-        return np.abs(self.coef_)
+        """How important each feature is.
+
+        The absolute weights of a linear model, which are comparable if features are of one scale;
+        the number of nodes of trees that ask for a feature; the sum of the absolute values of the
+        thresholds of `rankboost`.
+        """
+        model = getattr(self, "model_", None)
+        if isinstance(model, Trees | Thresholds):
+            return model.importances()
+        try:
+            return np.abs(self.coef_)
+        except AttributeError:
+            raise AttributeError(
+                "feature_importances_ is there for a fitted model of judged rows with weights, "
+                "trees or thresholds only; permutation_importance measures any model."
+            ) from None
 
     @property
     def per_query(self) -> bool:

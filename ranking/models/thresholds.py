@@ -113,6 +113,11 @@ class Thresholds(Model):
         self.features, self.thresholds = np.array(features), np.array(thresholds)
         self.values, self.feature_ids = np.array(values), np.array(ids)
 
+    def importances(self) -> NDArray[np.float64]:
+        """Return the sum of the absolute values of the thresholds of each feature."""
+        sizes = np.abs(self.values)
+        return np.bincount(self.features, sizes, minlength=self.feature_ids.size)
+
     @property
     def density(self) -> float:
         """The share of features with a threshold."""
