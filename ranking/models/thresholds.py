@@ -115,8 +115,9 @@ class Thresholds(Model):
 
     def importances(self) -> NDArray[np.float64]:
         """Return the sum of the absolute values of the thresholds of each feature."""
-        sizes = np.abs(self.values)
-        return np.bincount(self.features, sizes, minlength=self.feature_ids.size)
+        sums = np.zeros(self.feature_ids.size)
+        np.add.at(sums, self.features, np.abs(self.values))
+        return sums
 
     @property
     def density(self) -> float:
