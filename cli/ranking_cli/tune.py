@@ -86,8 +86,8 @@ def tune(
 
     Each recipe is trained with its defaults first. Sampled configurations follow by successive
     halving: on a ninth of the queries, the best third of them on a third, the best of those on all.
-    One replaces the defaults if it is better on further folds by 2.5 standard errors or more. The
-    model is trained again on all of DATA.
+    One replaces the defaults if it is better on each of two further folds, and by so much that
+    other queries would show it too. The model is trained again on all of DATA.
 
     \b
     ranking tune train.txt -o best.safetensors --budget 60s
@@ -122,6 +122,8 @@ def _table(report: Any) -> list[dict[str, Any]]:
     """Return the best trials on all queries of the first fold, one row each."""
     metric = report.metrics[0]
     full = [one for one in report.trials if one.share == 1.0 and one.fold == 0 and not one.problem]
+    if not any(one is report.best for one in report.trials):  # defaults that stop early
+        full.append(report.best)
     full.sort(key=lambda one: -one.values[metric])
     return [
         {
