@@ -362,9 +362,26 @@ def test_pages_written_from_the_code_are_those_of_today():
     assert combinations == tool["write_combinations"](combinations), advice
 
 
-def test_the_fragments_of_the_changelog_can_be_collected():
+def test_the_fragments_of_the_changelog_can_be_collected(tmp_path: Path):
     tool = runpy.run_path(str(ROOT / "tools" / "collect_changes.py"))
-    assert tool["collect"](ROOT / "changelog.d").startswith("### ")
+    tool["collect"](ROOT / "changelog.d")  # all names are those of fragments
+    assert tool["collect"](tmp_path) == ""
+    for name in ("7.fixed.md", "3.added.word.md", "12.added.md", "README.md"):
+        (tmp_path / name).write_text(f"About\n{name}.\n")
+    section = tool["collect"](tmp_path)
+    lines = [line for line in section.splitlines() if line]
+    assert lines == [
+        "### Added",
+        "- About 3.added.word.md. (#3)",
+        "- About 12.added.md. (#12)",
+        "### Fixed",
+        "- About 7.fixed.md. (#7)",
+    ]
+    tool["remove"](tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
+    (tmp_path / "unknown.md").touch()
+    with pytest.raises(ValueError, match="must be named"):
+        tool["remove"](tmp_path)
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p.name != "index.md"], ids=page_id)
