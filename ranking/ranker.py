@@ -21,7 +21,7 @@ from ranking.contracts.model import Embedding, MatchingModel, Model
 from ranking.contracts.recipe import Search
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import OnlineTrainer, Solver
-from ranking.data.exclusions import Pairs, known_pairs
+from ranking.data.exclusions import Pairs, find_exclusions
 from ranking.data.frames import check_columns, interactions_of
 from ranking.data.inputs import (
     Documents,
@@ -167,7 +167,7 @@ class Ranker(LearntAttributes):
     kernel : str or Kernel
         The implementation of the inner loops; see :func:`ranking.get_kernel`.
     threads : int
-        The result does not depend on it.
+        Results are identical for any value.
     random_state : int
         The seed. The same seed gives the same model, in every kernel.
     callbacks : sequence of str or Callback
@@ -698,7 +698,7 @@ class Ranker(LearntAttributes):
         positions = None
         if candidates is not None:
             positions = np.flatnonzero(np.isin(data.document_ids, np.asarray(candidates)))
-        exclusions = None if exclude is None else known_pairs(data, *self._excluded(exclude))
+        exclusions = None if exclude is None else find_exclusions(data, *self._excluded(exclude))
         return self._retrieve(data, k, exclusions, positions)
 
     def _model_with_fallback(self) -> MatchingModel:
@@ -1098,7 +1098,7 @@ class Ranker(LearntAttributes):
         if exclude is not None:
             if isinstance(data, JudgedLists):
                 raise DataError("exclude is for queries and documents; leave it out.")
-            exclusions = known_pairs(data, *self._excluded(exclude), but_relevant=True)
+            exclusions = find_exclusions(data, *self._excluded(exclude), but_relevant=True)
         unique = list({metric.spelled(): metric for metric in parsed.values()}.values())
         matching = not isinstance(data, JudgedLists)
         values = evaluate_model(

@@ -392,6 +392,31 @@ def test_a_page_begins_with_who_it_is_for(page: Path):
     assert first.startswith("For ")
 
 
+REPLACED = re.compile(
+    r"\b(nobody else's|every no has|anew|whence|whom|strangers?|crews?|barred|lens(es)?"
+    r"|mathematics against it|a (row|trial|machine|range) each|a (row|trial) a query"
+    r"|knows? \w+ only|takes? it when|no whole number|left the finite|wanted is|give one a row"
+    r"|knows no word|who comes from|tuples in all|C of the schedule|the first values"
+    r"|steps from one boundary|draws from one"
+    r"|(weights=alike|queries=apart|begin=|spread=|sgd:(draws|rate|every|against|draw)=)\S*)\b",
+    flags=re.IGNORECASE,
+)
+"""Wording that was replaced by plain English and the terms of docs/glossary.md."""
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=page_id)
+def test_a_page_uses_the_terms_of_the_glossary(page: Path):
+    assert not [match[0] for match in REPLACED.finditer(prose(page))]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Every no has its reason.", "found and whence", "weights=alike", "a row a query", "a lens."],
+)
+def test_replaced_wording_is_recognised(text: str):
+    assert REPLACED.search(text)
+
+
 def recipes_of(page: Path) -> list[tuple[str, dict[str, str]]]:
     """The rows of a page's tables of recipes: a name, and what is said of its parts."""
     rows = []
