@@ -62,8 +62,11 @@ def judged() -> JudgedLists:
 
 def matching() -> MatchingData:
     rng = np.random.default_rng(0)
-    queries, documents = rng.normal(size=(9, 3)), rng.normal(size=(7, 3))
-    liked = queries @ np.diag([1.0, -1.0, 0.3]) @ documents.T + rng.normal(size=(9, 7)) > 0.6
+    queries, documents = (
+        rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        for rows in (rng.normal(size=(9, 3)), rng.normal(size=(7, 3)))
+    )
+    liked = queries @ np.diag([1.0, -1.0, 0.3]) @ documents.T + 0.4 * rng.normal(size=(9, 7)) > 0.2
     liked[np.arange(9), np.arange(9) % 7] = True
     liked[np.arange(9), (np.arange(9) + 1) % 7] = False
     return MatchingData(queries, documents, relevance=liked.astype(float))
@@ -234,7 +237,7 @@ def solvers_of(model: str, loss: str, name: str) -> list[str]:
     else:
         in_loop = name in ("none", "l1", "l2", "elastic", "group-l1") and not lists
         sgd = SGD.format(200_000 if in_loop else 40_000) + f",n_negatives={NEGATIVES}"
-        sgd += f",learning_rate={0.05 if loss == 'exponential-pairs' else 0.3}"
+        sgd += f",learning_rate={0.1 if loss == 'exponential-pairs' else 2.0}"
     found = {"sgd": sgd, "coordinate": COORDINATE, "lbfgs": LBFGS}
     return [spec for key, spec in found.items() if f"{model} x {loss} x {name} x {key}" in WORKS]
 
