@@ -185,6 +185,16 @@ class BilinearSteps(Steps):
         )
         return margins, self._reweighted(single, negatives, weights)
 
+    def with_one_positive(self, source: Source) -> Ints:
+        """Return triplets of query, positive and all negatives; of several positives, one."""
+        triplets, options = cast(Ints, source), self._options()
+        return one_positive(self.problem.loss, self.weights, self.inputs, triplets, options)
+
+    def all_margins(self, triplets: Ints) -> Floats:
+        """Return the margins to the negatives of each triplet at the current weights."""
+        margins = self.weights.margins(self.inputs, split_negatives(triplets), **self._options())
+        return margins.reshape(triplets.shape[0], -1)
+
     def _take_steps(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
         """Take a step for each triplet; apply a penalty that no kernel has at the boundaries."""
         triplets = cast(Ints, source)

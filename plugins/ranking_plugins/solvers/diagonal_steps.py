@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -112,6 +112,26 @@ class DiagonalSteps(BilinearSteps):
         for part in self._parts(source):
             margins[part], weights[part] = super().margins(self._with_products(source[part]))
         return margins, weights
+
+    def with_one_positive(self, source: Source) -> Ints:
+        """Return triplets of query, positive and all negatives; of several positives, one."""
+        triplets = cast(Ints, source)
+        if self.loss.positives[0] == 1:
+            return triplets
+        selected = np.empty((triplets.shape[0], 2 + self.n_negatives), np.int64)
+        for part in self._parts(triplets):
+            local = self._with_products(triplets[part])
+            columns = super().with_one_positive(local)[:, 1:] - local[:, 1:2]
+            selected[part, 0] = triplets[part, 0]
+            selected[part, 1:] = np.take_along_axis(triplets[part, 1:], columns, axis=1)
+        return selected
+
+    def all_margins(self, triplets: Ints) -> Floats:
+        """Return the margins to the negatives of each triplet at the current weights."""
+        margins = np.empty((triplets.shape[0], triplets.shape[1] - 2))
+        for part in self._parts(triplets):
+            margins[part] = super().all_margins(self._with_products(triplets[part]))
+        return margins
 
     def _train(self, triplets: Ints, eta: Floats) -> tuple[Floats, Floats]:
         margins, weights = np.empty(eta.size), np.empty(eta.size)

@@ -171,6 +171,11 @@ class LinearSteps(BilinearSteps):
         trial = np.argmax(triplets[:, 2:] == negatives[:, None], axis=1) + 1
         return np.where(weights > 0.0, self.by_rank[self.below[triplets[:, 1]] // trial], 0.0)
 
+    def n_ranked(self, triplets: Ints) -> int | Ints:
+        """Return the number of rows below each row."""
+        below: Ints = self.below[triplets[:, 1]]
+        return below
+
     def update_model(self) -> None:
         """Copy the weights to the model."""
         super().update_model()
