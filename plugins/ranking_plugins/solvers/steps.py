@@ -241,7 +241,11 @@ class Steps(ABC):
                 return self._losses(*self.margins(source))
             triplets = self.with_one_positive(source)
             margins = self.all_margins(triplets)
-            return rank_losses(self.loss, margins, self.n_ranked(triplets))
+            losses = rank_losses(self.loss, margins, self.n_ranked(triplets))
+            if self.solver.weighting == "relevance":
+                pairs = self.data.relevance[triplets[:, 0], triplets[:, 1]]
+                losses *= np.asarray(pairs).ravel()
+            return losses
 
     @property
     def searches(self) -> bool:
