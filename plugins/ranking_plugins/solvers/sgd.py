@@ -26,12 +26,14 @@ from ranking.contracts.solver import (
 )
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError, DataError, PartError
+from ranking.models.bilinear import Diagonal
 from ranking.models.factored import Factored
 from ranking_plugins.losses.lambdarank import LambdaRank
 from ranking_plugins.preference_pairs import SEVERAL_GRADES
 from ranking_plugins.solvers.auto_values import sgd_auto_values
 from ranking_plugins.solvers.bilinear_steps import BilinearSteps
 from ranking_plugins.solvers.density import Trial, find_strength
+from ranking_plugins.solvers.diagonal_steps import DiagonalSteps
 from ranking_plugins.solvers.factored_steps import FactoredSteps
 from ranking_plugins.solvers.functions import FIXED_IDENTITY, NO_GRADIENT, SAMPLED_RANKS
 from ranking_plugins.solvers.linear_steps import LinearSteps
@@ -188,6 +190,8 @@ class SGD(Solver):
         """Return the steps for the form of the parameters of the model."""
         if shares_negatives(problem):
             return SharedSteps(self, problem)
+        if isinstance(problem.model, Diagonal):
+            return DiagonalSteps(self, problem)
         kinds = {"vector": LinearSteps, "matrix": BilinearSteps, "factors": FactoredSteps}
         return kinds[problem.model.form](self, problem)
 
