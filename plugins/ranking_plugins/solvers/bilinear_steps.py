@@ -209,9 +209,13 @@ class BilinearSteps(Steps):
             part = slice(start, stop)
             margins[part], weights[part] = self._train(triplets[part], eta[part])
             if rate > 0.0:
-                shrunk = self.penalty.prox(self.weights.weights(), rate)
-                self.weights = BilinearWeights(self.problem.kernel, shrunk)
+                self._shrink(rate)
         return margins, weights
+
+    def _shrink(self, rate: float) -> None:
+        """Apply a penalty that no kernel has, for the sum of the learning rates of some steps."""
+        shrunk = self.penalty.prox(self.weights.weights(), rate)
+        self.weights = BilinearWeights(self.problem.kernel, shrunk)
 
     def _train(self, triplets: Ints, eta: Floats) -> tuple[Floats, Floats]:
         rule = UpdateRule(

@@ -159,6 +159,15 @@ class DiagonalSteps(BilinearSteps):
         local[:, 1:] = np.arange(count * width).reshape(count, width)
         return local
 
+    def _shrink(self, rate: float) -> None:
+        """Apply a penalty that no kernel has; one of features takes the matrix of the model."""
+        if self.penalty.structure is None:
+            super()._shrink(rate)
+            return
+        self.update_model()
+        self.model.weights = self.penalty.prox(self.model.weights, rate)
+        self.weights = BilinearWeights(self.problem.kernel, self._column())
+
     def update_model(self) -> None:
         """Copy the weights to the model."""
         column = self.weights.weights().tocoo()
