@@ -360,6 +360,22 @@ def test_a_mask_holds_in_training_and_for_new_features():
     assert (4, 0) in found
 
 
+@pytest.mark.parametrize(
+    ("loss", "regularizer", "expected"),
+    [
+        ("listnet", "graph", "lbfgs"),
+        ("logistic", "graph", "lbfgs"),
+        ("hinge", "graph", "sgd"),
+        ("exponential-pairs", "l2", "lbfgs"),
+        ("approx-ndcg", "none", "lbfgs"),
+        ("exponential-pairs", "hierarchical-group-l1", "sgd"),
+        ("domination", "l2", "coordinate"),
+    ],
+)
+def test_lists_are_trained_by_the_solver_of_all_lists(loss, regularizer, expected):
+    assert Ranker("linear", loss, regularizer).plan().resolve(judged())[3].name == expected
+
+
 @pytest.mark.parametrize("make", [lambda: Graph(5.0, [(1, 2)]), lambda: "graph:strength=5"])
 def test_linear_models_link_their_features_also_by_sgd(make):
     solver = "sgd:max_steps=4000,learning_rate=0.1"
