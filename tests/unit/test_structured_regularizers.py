@@ -436,3 +436,12 @@ def test_embeddings_are_refused_with_the_reason(name):
 def test_a_mask_of_a_linear_model_is_refused():
     with pytest.raises(CombinationError, match="a linear model has no query features"):
         Ranker("linear", "hinge", "mask", "sgd").fit(judged())
+
+
+def test_the_reasons_are_those_of_the_solvers_that_nearly_fit():
+    with pytest.raises(CombinationError, match="a linear model has no query features") as caught:
+        Ranker("auto", "hinge", "mask").fit(judged())
+    message = str(caught.value)
+    assert all(f"linear x {name}:" in message for name in ("coordinate", "sgd"))
+    assert not any(name in message for name in ("lightgbm", "nmf", "graph-filter"))
+    assert len(message) < 800

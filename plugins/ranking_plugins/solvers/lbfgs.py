@@ -114,7 +114,7 @@ class LBFGS(Solver):
             return Compatibility(
                 False,
                 "the regularizer is not a sum over single weights, and a step that L-BFGS takes "
-                "for a gradient has no prox in its metric; only l1 and l2 have orthants and "
+                "for a gradient has no prox in its metric; only l1, l2 and graph have orthants or "
                 "gradients",
             )
         return Compatibility(True, first_choice=is_quadratic or "coordinate" not in loss.interfaces)
