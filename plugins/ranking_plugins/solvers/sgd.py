@@ -15,9 +15,13 @@ from numpy.typing import NDArray
 from ranking.contracts.loss import Loss, SharedNegativesLoss
 from ranking.contracts.model import Model
 from ranking.contracts.parameters import boolean, choice, integer, number
-from ranking.contracts.regularizer import OrthogonalColumns, Regularizer, target_density
+from ranking.contracts.regularizer import (
+    OrthogonalColumns,
+    Regularizer,
+    SupportsQuadraticForm,
+    target_density,
+)
 from ranking.contracts.solver import (
-    YES,
     Compatibility,
     EpochResult,
     History,
@@ -165,7 +169,10 @@ class SGD(Solver):
         if form not in regularizer.forms or model.form in regularizer.unsupported:
             missing = f"the regularizer has no operator for {form} parameters"
             return Compatibility(False, regularizer.unsupported.get(model.form, missing))
-        return YES
+        # Solvers of all lists at once are faster than steps of single lists, which run in Python.
+        by_lists = "pairwise" not in loss.interfaces
+        smooth = loss.is_smooth and issubclass(regularizer, SupportsQuadraticForm)
+        return Compatibility(True, first_choice=model.form != "vector" or not (by_lists or smooth))
 
     def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Yield one result per epoch; a refit takes as many steps again."""
