@@ -49,7 +49,7 @@ def test_only_judged_documents_are_ranked_as_trec_eval_does(fitted, seed):
     judged = sp.csr_array((rng.random(shape) < 0.5) * rng.integers(1, 4, shape))
     judged.data -= 1  # a third of the judged documents have grade 0
     judged = data._replace(relevance=judged)
-    found = ranker.evaluate(judged, metrics="ndcg@5,map,p@3", judged_only=True)
+    evaluation = ranker.evaluate(judged, metrics="ndcg@5,map,p@3", judged_only=True)
     pairs, scores = judged.relevance.tocoo(), ranker.predict(judged)
     qrels: dict[str, dict[str, int]] = {}
     for query, document, grade in zip(*pairs.coords, pairs.data, strict=True):
@@ -60,10 +60,10 @@ def test_only_judged_documents_are_ranked_as_trec_eval_does(fitted, seed):
     )
     expected = judge.evaluate(run)
     for name, peer in (("ndcg@5", "ndcg_cut_5"), ("map", "map"), ("p@3", "P_3")):
-        values = [expected[str(query)][peer] for query in found.query_ids.tolist()]
-        np.testing.assert_allclose(found.values[found.names[name]], values, rtol=1e-6)
+        values = [expected[str(query)][peer] for query in evaluation.query_ids.tolist()]
+        np.testing.assert_allclose(evaluation.values[evaluation.names[name]], values, rtol=1e-6)
     whole = ranker.evaluate(judged, metrics="map")
-    assert whole.mean("map") < found.mean("map")
+    assert whole.mean("map") < evaluation.mean("map")
     with pytest.raises(DataError, match="leave exclude out"):
         ranker.evaluate(judged, exclude=data, judged_only=True)
 

@@ -187,7 +187,7 @@ def choose(parts: Sequence[HeldOut], steps: int, options: Options) -> Setting:
     for rate in RATES:
         by_part = [_by_similarity(one, rate, steps, options) for one in parts]
         for similarity in SIMILARITIES:
-            values = _joined([found[similarity] for found in by_part])
+            values = _joined([values_of[similarity] for values_of in by_part])
             below = isolated.any() and values[isolated].mean() < base[isolated].mean()
             options.tell(
                 f"rate {rate:g}, similarity {similarity:g}: validation {values.mean():.4f}, "
