@@ -50,6 +50,22 @@ def linear_weights(model: Model) -> Floats | None:
     return weights.astype(np.float64) if is_vector and weights is not None else None
 
 
+class ColumnNames(dict[Any, Any]):
+    """The columns of the data frame that a model was fitted on, by the ids of its features."""
+
+    @classmethod
+    def of(cls, model: Model, names: Any) -> ColumnNames:
+        """Return the names; none if the model was not fitted on a data frame."""
+        ids = getattr(model, "feature_ids", None)
+        if names is None or ids is None or len(ids) != len(names):
+            return cls()
+        return cls(zip(ids.tolist(), map(str, names), strict=True))
+
+    def __missing__(self, feature: Any) -> Any:
+        """Return a feature without a name as it is."""
+        return feature
+
+
 def query_rows(data: JudgedLists, query: Any) -> slice:
     """Return the rows of a query, given by id or by its text."""
     places = np.flatnonzero(data.query_ids.astype(np.str_) == str(query))

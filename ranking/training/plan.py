@@ -106,7 +106,7 @@ class TrainingPlan(Fitter):
         model, loss, regularizer, solver = copy.deepcopy(self.resolve(data))
         refuse_other_data(model, data)
         refuse_unusable_scale(data)
-        if model.form == "vector":
+        if model.form == "vector" or model.takes == "matching":
             warn_of_scales(data)
         if valid is not None:
             refuse_other_data(model, valid, "the validation data")

@@ -48,6 +48,22 @@ def test_another_model_says_how_much_falls_without_a_feature(judged: JudgedLists
         ranker.explain_order(judged, query)
 
 
+def test_reasons_name_the_columns_of_a_data_frame(judged: JudgedLists):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    names = [f"signal {at}" for at in range(judged.n_features)]
+    frame = pandas.DataFrame(judged.features, columns=names)
+    qid = judged.query_ids[judged.row_groups]
+    ranker = Ranker.from_recipe("listnet").fit(frame, judged.grades, qid=qid)
+    data = JudgedLists(judged.features, judged.grades, qid)
+    query = judged.query_ids[2]
+    document = data.doc_ids[data.group_ptr[2]]
+    entries = ranker.explain(query, document, data)
+    reasons = {one.document_feature: one.contribution for one in entries}
+    expected = dict(zip(names, data.features[data.group_ptr[2]] * ranker.coef_, strict=True))
+    assert reasons == pytest.approx(expected)
+    assert {one.feature for one in ranker.explain_order(data, query)} <= set(names)
+
+
 @pytest.fixture(scope="module")
 def interactions() -> MatchingData:
     rng = np.random.default_rng(4)
@@ -66,7 +82,10 @@ def test_past_items_add_up_to_the_score_of_an_item(recipe: str, interactions: Ma
         assert {one.query_feature for one in parts} <= past | {"bias", "rest"}
 
 
-@pytest.mark.parametrize("model", ["factored", "factored:score=cosine,biases=false", "structured"])
+MODELS = ["factored", "factored:score=cosine,biases=false", "structured", "bilinear"]
+
+
+@pytest.mark.parametrize("model", MODELS)
 def test_pairs_of_features_and_neighbours_add_up(model: str):
     rng = np.random.default_rng(5)
     relevance = (rng.random((8, 6)) < 0.4).astype(float)

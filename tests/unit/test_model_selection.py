@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ranking import JudgedLists, Ranker, make_ranking_scorer
 from ranking.data.judged_lists import query_weights, repeat_queries
-from ranking.errors import DataError
+from ranking.errors import DataError, DataWarning
 from ranking.metrics.evaluation import evaluate, mean
 from ranking.metrics.parse import parse_metric
 
@@ -132,3 +132,23 @@ def test_weights_that_are_no_multiples_are_rounded_to_a_sixteenth_of_the_largest
 def test_weights_that_say_nothing_are_refused():
     with pytest.raises(DataError, match="every sample_weight is zero"):
         Ranker.from_recipe("listnet").fit(X, y, qid=QID, sample_weight=np.zeros(y.size))
+
+
+def test_a_scorer_without_queries_says_so():
+    ranker = Ranker(loss="listnet", solver="lbfgs").fit(X, y, qid=QID)
+    with pytest.warns(DataWarning, match="qid did not reach the scorer, so all"):
+        make_ranking_scorer("ndcg@10")(ranker, X, y)
+    with pytest.raises(DataError, match="let metadata routing pass the qid of each part"):
+        make_ranking_scorer("ndcg@10", qid=QID)(ranker, X[:50], y[:50])
+
+
+def test_trees_and_thresholds_have_importances():
+    """Only the first feature decides, so it is the most important one."""
+    pytest.importorskip("lightgbm", reason="lightgbm is not installed", exc_type=ImportError)
+    grades = np.digitize(X[:, 0], [0.0, 1.0])
+    for recipe in ("mart", "rankboost"):
+        importances = Ranker.from_recipe(recipe).fit(X, grades, qid=QID).feature_importances_
+        assert importances.shape == (X.shape[1],)
+        assert np.argmax(importances) == 0
+    with pytest.raises(AttributeError, match="permutation_importance measures any model"):
+        _ = Ranker(loss="listnet").feature_importances_

@@ -115,7 +115,7 @@ def _training(ranker: Ranker, data: Any) -> MatchingData | None:
     if isinstance(data, JudgedLists) or seen is None or seen.positives is None:
         return None
     positives = seen.positives.astype(np.float64)
-    return MatchingData(None, None, positives, query_ids=seen.user_ids, document_ids=seen.item_ids)
+    return seen.data(np.arange(seen.user_ids.size))._replace(relevance=positives)
 
 
 def _documents(lists: Iterable[Any]) -> list[str]:
@@ -141,7 +141,7 @@ def _reasons(ranker: Ranker, part: Any, query: Any, document: Any) -> list[list[
         if isinstance(part, TextCollection):
             words = part.query_texts[part.query_ids.tolist().index(query)]
             entries = ranker.explain(words, str(document))
-        elif isinstance(part, MatchingData) and ranker.seen_ is not None:
+        elif isinstance(part, MatchingData) and ranker.seen_ is not None and ranker.seen_.by_id:
             entries = ranker.explain(query, document)
         else:
             entries = ranker.explain(query, document, part)

@@ -69,8 +69,8 @@ class SGD(Solver):
         elsewhere.
     sampling : {"auto", "queries", "positives", "weighted"}
         Sample queries uniformly, then one of their positives; sample positives uniformly; or
-        sample positives in proportion to their relevance. "auto" is positives for embeddings and
-        judged rows, else queries.
+        sample positives in proportion to their relevance, which weights them in every loss. "auto"
+        is positives for embeddings and judged rows, else queries.
     negatives : {"unobserved", "any"}
         Sample negatives among the documents that are not positive for the query, or among all but
         the sampled positive (as WSABIE and LaSR do).
