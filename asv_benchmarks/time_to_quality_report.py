@@ -38,7 +38,7 @@ N_USERS = 2_000
 SHARES = (0.8, 0.9, 0.95, 1.0)
 """Of the best NDCG@20 that LightFM and implicit reach, the quality that is timed."""
 
-REGULARIZATIONS = (1.0, 10.0, 100.0)
+REGULARIZATIONS = (3.0, 10.0, 30.0)
 
 
 class Point(NamedTuple):
