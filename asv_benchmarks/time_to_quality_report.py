@@ -150,8 +150,8 @@ def contestants(parts: Parts, judge: Judge, width: int) -> dict[str, tuple[Itera
         found["LightFM WARP"] = (lightfm(parts, judge, width), 12)
     if find_spec("implicit"):
         for value in REGULARIZATIONS:
-            found[f"implicit ALS {value:g}"] = (implicit("als", parts, judge, width, value), 12)
-        found["implicit BPR"] = (implicit("bpr", parts, judge, width), 6)
+            found[f"implicit ALS {value:g}"] = (implicit("als", parts, judge, width, value), 8)
+        found["implicit BPR"] = (implicit("bpr", parts, judge, width), 4)
     return found
 
 
