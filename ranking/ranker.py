@@ -865,7 +865,7 @@ class Ranker(LearntAttributes):
 
     def _folded_in(self, data: MatchingData, embedding: Embedding, samples: Any) -> Any:
         """Return embeddings of new queries: means of histories, or trained from their positives."""
-        if isinstance(self.model_, Factored) and self.model_.history != "none":
+        if isinstance(self.model_, Factored) and self.model_.history != "ignored":
             return fold_in_history(self.model_, data, samples, self.kernel_, self.threads)
         return fold_in(
             embedding,
