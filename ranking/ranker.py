@@ -57,7 +57,7 @@ from ranking.inference.explain import (
     related_features,
 )
 from ranking.inference.fallback import with_fallback
-from ranking.inference.fold_in import fold_in, positives_of_new_queries
+from ranking.inference.fold_in import fold_in, fold_in_history, positives_of_new_queries
 from ranking.inference.histories import (
     explain_item,
     explain_sum,
@@ -823,9 +823,10 @@ class Ranker(LearntAttributes):
         """Return the k best documents for queries, or users, that were not in the training data.
 
         Each gets an embedding from its positives, trained by the loss of the model; in an item-item
-        model the positives are its history, and nothing is trained; in a combination, this holds
-        for each of its models. The model itself does not change. The positives are left out of the
-        lists. A new query that has features needs no folding in: `rank` takes it.
+        model, and with `factored:history`, the positives are its history, and nothing is trained;
+        in a combination, this holds for each of its models. The model itself does not change. The
+        positives are left out of the lists. A new query that has features needs no folding in:
+        `rank` takes it.
 
         Parameters
         ----------
@@ -846,15 +847,7 @@ class Ranker(LearntAttributes):
             return RankedResults(np.array(names), data.document_ids, results)
         data, embedding = self._embed(X, "fold_in")
         samples, exclusions = positives_of_new_queries(data, lists)
-        queries = fold_in(
-            embedding,
-            samples,
-            self._trained_loss(),
-            self.kernel_,
-            regularizer=getattr(self, "regularizer_", None),
-            seed=self.random_state,
-            threads=self.threads,
-        )
+        queries = self._folded_in(data, embedding, samples)
         new = Embedding(queries, embedding.documents, embedding.biases)
         retrieve = partial(
             top_k_by_embeddings,
@@ -867,6 +860,20 @@ class Ranker(LearntAttributes):
             None,
         )
         return RankedResults(np.array(names), data.document_ids, retrieve)
+
+    def _folded_in(self, data: MatchingData, embedding: Embedding, samples: Any) -> Any:
+        """Return embeddings of new queries: means of histories, or trained from their positives."""
+        if isinstance(self.model_, Factored) and self.model_.history != "none":
+            return fold_in_history(self.model_, data, samples, self.kernel_, self.threads)
+        return fold_in(
+            embedding,
+            samples,
+            self._trained_loss(),
+            self.kernel_,
+            regularizer=getattr(self, "regularizer_", None),
+            seed=self.random_state,
+            threads=self.threads,
+        )
 
     def _trained_loss(self) -> Loss:
         """Return the loss of the training, which a model file may name without its plugin."""

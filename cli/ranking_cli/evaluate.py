@@ -46,7 +46,7 @@ class Request:
 @click.command("eval")
 @click.argument("model", type=existing, required=False)
 @click.argument("data", nargs=-1, type=existing)
-@click.option("--run", type=existing, help="A TREC run to measure instead of a model.")
+@click.option("--run", type=existing, help="A TREC run to evaluate instead of a model.")
 @click.option("--qrels", type=existing, help="The judgements for --run.")
 @metrics_option
 @exclude_option
@@ -54,7 +54,7 @@ class Request:
 @click.option(
     "--bins",
     metavar="LIST",
-    help="Means by bins of the total clicks of a query: 10,100,1000 makes four bins.",
+    help="Means per bin of the total clicks of a query; 10,100,1000 gives four bins.",
 )
 @click.option(
     "--clicks",
@@ -66,7 +66,7 @@ class Request:
 def evaluate(
     model: Path | None, data: tuple[Path, ...], resources: Resources, **options: Any
 ) -> None:
-    """Measure MODEL on DATA, or a TREC run against judgements.
+    """Evaluate MODEL on DATA, or a TREC run against judgements.
 
     Plain names are trec_eval's definitions, letor-... are LETOR's; the definitions are printed
     below the table, which has a 95 % bootstrap interval of each mean. The summary row is called

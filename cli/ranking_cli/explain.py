@@ -35,12 +35,14 @@ Bars = dict[str, Sequence[tuple[str, float]]]
     metavar="QUERY DOCUMENT",
     help="Two texts, or the ids of a query or user and a document or item.",
 )
-@click.option("--query", help="The id of a query of --data: its documents in their order.")
+@click.option(
+    "--query", help="The id of a query of --data, whose documents are explained in their order."
+)
 @click.option(
     "--data",
     multiple=True,
     type=existing,
-    help="Where the queries and documents are; for judged rows, and for features.",
+    help="The data of the queries and documents, for judged rows and for features.",
 )
 @click.option(
     "-k",
@@ -51,14 +53,14 @@ Bars = dict[str, Sequence[tuple[str, float]]]
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write bars of the contributions or weights, one HTML file.",
+    help="Also write bar charts of the contributions or weights to an HTML file.",
 )
 @format_option
 @resources_options
 def explain(
     model: Path, terms: tuple[str, ...], form: str, resources: Resources, **options: Any
 ) -> None:
-    """Show what MODEL has learnt, or what made the score of a document.
+    """Show what MODEL has learnt, or explain the score of a document.
 
     Of a linear model: the weights; with --query, the documents in their order, the contributions of
     features to their scores, and the smallest change that would put the next one above each. For

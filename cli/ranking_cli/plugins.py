@@ -24,8 +24,12 @@ Row = dict[str, Any]
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--matrix", is_flag=True, help="Which parts combine; if they do not, why.")
-@click.option("--kernels", is_flag=True, help="Which kernel serves which family of functions.")
+@click.option(
+    "--matrix", is_flag=True, help="Show which parts can be combined, and why others cannot."
+)
+@click.option(
+    "--kernels", is_flag=True, help="Show which kernel implements which family of functions."
+)
 @click.option("--load", is_flag=True, help="Import third-party plugins, to list their parts.")
 @format_option
 def plugins(name: str | None, matrix: bool, kernels: bool, load: bool, form: str) -> None:

@@ -26,21 +26,21 @@ KEEP_ALIVE = 75
     type=click.IntRange(0, 65535),
     default=8000,
     show_default=True,
-    help="0: any free one.",
+    help="The port; 0 uses any free port.",
 )
 @click.option(
     "--max-body",
     type=click.IntRange(1),
     default=1_000_000,
     show_default=True,
-    help="Bytes of a request.",
+    help="Maximum size of a request in bytes.",
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(0.0, min_open=True),
     default=10.0,
     show_default=True,
-    help="Seconds for the headers of a request, and until its answer.",
+    help="Time limit in seconds for the headers of a request, and for its answer.",
 )
 @click.option(
     "--token-file",
@@ -59,7 +59,7 @@ def serve(
     kernel: str,
     threads: int,
 ) -> None:
-    """Answer HTTP requests by models, until Ctrl-C or SIGTERM.
+    """Serve models over HTTP, until Ctrl-C or SIGTERM.
 
     POST /rank, /recommend, /similar and /explain take and return JSON with ids; GET /health,
     /metrics and /openapi.json. A model file that is replaced is read again. Requests must send the

@@ -27,16 +27,24 @@ MOST = 12
     help="The model file.",
 )
 @click.option(
-    "--recipe", "recipes", multiple=True, metavar="NAME", help="By default some that suit DATA."
+    "--recipe",
+    "recipes",
+    multiple=True,
+    metavar="NAME",
+    help="A recipe to try; repeatable. By default some that support DATA.",
 )
 @click.option(
     "--budget",
     default="60s",
     show_default=True,
-    help="Seconds (60s, 10m, 2h), or a number of trainings (40trials).",
+    help="A time (60s, 10m, 2h) or a number of trainings (40trials).",
 )
 @click.option(
-    "--metrics", default="ndcg@10", show_default=True, metavar="LIST", help="The first decides."
+    "--metrics",
+    default="ndcg@10",
+    show_default=True,
+    metavar="LIST",
+    help="Metrics; the first one decides.",
 )
 @click.option(
     "--valid",
@@ -49,9 +57,9 @@ MOST = 12
     type=click.Choice(["random", "optuna"]),
     default="random",
     show_default=True,
-    help="What proposes configurations; optuna needs the extra `tune`.",
+    help="How configurations are sampled; optuna needs the extra `tune`.",
 )
-@click.option("--scale", metavar="NAME", help="As for ranking train.")
+@click.option("--scale", metavar="NAME", help="Scaling of features, as for ranking train.")
 @click.option("--features", metavar="SPEC", help="Features of texts, as for ranking train.")
 @click.option(
     "--report",
@@ -63,7 +71,7 @@ MOST = 12
     type=click.IntRange(0, 2**64 - 1),
     default=0,
     show_default=True,
-    help="The same seed and budget in trials give the same model.",
+    help="Random seed; with a budget in trials, the same seed gives the same model.",
 )
 @resources_options
 def tune(

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from ranking.data.matching_data import FeatureTable, MatchingData
+from ranking.data.matching_data import MIN_PROPENSITY, FeatureTable, MatchingData
+from ranking.data.position_bias import inverse_propensities
 from ranking.data.tables import Categories, Lists, Numbers, encode
 from ranking.data.text.tokenise import words
 from ranking.errors import DataError
@@ -21,6 +22,7 @@ ROLES = {
     ),
     "value": ("value", "rating", "weight", "count", "clicks", "score"),
     "time": ("time", "timestamp"),
+    "propensity": ("propensity",),
 }
 """Usual names of the columns of interactions, in lower case."""
 
@@ -34,6 +36,7 @@ class Interactions(NamedTuple):
     values, times : array-like or None
     user, item : str
         The names of the columns of a data frame, else empty.
+    propensities : array-like or None
     """
 
     users: Any
@@ -42,19 +45,22 @@ class Interactions(NamedTuple):
     times: Any
     user: str = ""
     item: str = ""
+    propensities: Any = None
 
     @classmethod
     def read(cls, arrays: tuple[Any, Any, Any, Any], columns: Mapping[str, Any]) -> Interactions:
         """Return the columns: `arrays`, or those of the data frame that is the first of them."""
         frame, items = arrays[:2]
         _refuse_lazy(frame)
-        named = {name: columns.get(name, "") for name in ("user", "item", "rating", "timestamp")}
-        unknown = set(columns) - {*named, "min_rating"}
+        roles = ("user", "item", "rating", "timestamp", "propensity")
+        named = {name: columns.get(name, "") for name in roles}
+        unknown = set(columns) - {*named, "propensities", "min_rating", "min_propensity"}
         if unknown:
             raise DataError(
                 f"from_interactions takes no {unknown.pop()!r}; the columns of a data frame are "
-                f"{', '.join(named)}, and min_rating is a number."
+                f"{', '.join(named)}, and min_rating and min_propensity are numbers."
             )
+        propensities = columns.get("propensities")
         if not is_frame(frame):
             if items is None:
                 raise DataError("items are missing: give users and items, or a data frame.")
@@ -63,36 +69,52 @@ class Interactions(NamedTuple):
                     f"{', '.join(name for name in named if named[name])} name columns of a data "
                     f"frame, and the interactions are a {type(frame).__name__}; leave them out."
                 )
-            return cls(*arrays)
-        if any(one is not None for one in arrays[1:]):
+            return cls(*arrays, propensities=propensities)
+        if any(one is not None for one in (*arrays[1:], propensities)):
             raise DataError(
                 "a data frame has all columns of the interactions; give it alone, and name its "
-                "columns by user=, item=, rating= and timestamp=."
+                "columns by user=, item=, rating=, timestamp= and propensity=."
             )
         table = _frame(frame)
         words = {"rating": "value", "timestamp": "time"}
         names = {words.get(name, name): column for name, column in named.items()}
-        roles = find_roles(table.columns, names, "the frame")
+        found = find_roles(table.columns, names, "the frame")
         return cls(
-            _ids(table, roles["user"]),
-            _ids(table, roles["item"]),
-            _numbers(table, roles["value"]) if "value" in roles else None,
-            _numbers(table, roles["time"]) if "time" in roles else None,
-            roles["user"],
-            roles["item"],
+            _ids(table, found["user"]),
+            _ids(table, found["item"]),
+            _numbers(table, found["value"]) if "value" in found else None,
+            _numbers(table, found["time"]) if "time" in found else None,
+            found["user"],
+            found["item"],
+            _numbers(table, found["propensity"]) if "propensity" in found else None,
         )
 
-    def at_least(self, rating: float | None) -> tuple[Any, Any, Any, Any]:
-        """Return users, items, values and times of interactions with at least this rating."""
+    def weighted(self, least: float) -> Interactions:
+        """Return the interactions with values over propensities, which are at least `least`."""
+        if self.propensities is None:
+            return self
+        size = len(self.users)
+        weights = inverse_propensities(self.propensities, size, least)
+        values = np.ones(size) if self.values is None else np.asarray(self.values, np.float64)
+        if values.shape != weights.shape:
+            raise DataError(f"expected {size} values, one per interaction; got {values.shape}.")
+        return self._replace(values=values * weights)
+
+    def at_least(self, rating: float | None) -> Interactions:
+        """Return the interactions with at least this rating."""
         if rating is None:
-            return self[:4]
+            return self
         if self.values is None:
             raise DataError(f"min_rating={rating} needs ratings, and the interactions have none.")
         keep = np.asarray(self.values, dtype=np.float64) >= rating
         if not keep.any():
             raise DataError(f"no interaction has a rating of at least {rating}; lower min_rating.")
-        columns = [None if one is None else _take(one, keep) for one in self[:4]]
-        return columns[0], columns[1], columns[2], columns[3]
+        names = ("users", "items", "values", "times", "propensities")
+        columns = {name: getattr(self, name) for name in names}
+        kept: dict[str, Any] = {
+            name: None if one is None else _take(one, keep) for name, one in columns.items()
+        }
+        return self._replace(**kept)
 
 
 def _take(values: Any, keep: Any) -> Any:
@@ -151,11 +173,11 @@ def matching_from_frame(
     *,
     user: str = "",
     item: str = "",
-    value: str = "",
-    time: str = "",
     user_features: Any = None,
     item_features: Any = None,
     duplicates: str = "sum",
+    min_propensity: float = MIN_PROPENSITY,
+    **columns: str,
 ) -> MatchingData:
     """Build data from a frame of interactions; see `MatchingData.from_interactions`.
 
@@ -172,8 +194,10 @@ def matching_from_frame(
         frame,
         user=user,
         item=item,
-        rating=value,
-        timestamp=time,
+        rating=columns.get("value", ""),
+        timestamp=columns.get("time", ""),
+        propensity=columns.get("propensity", ""),
+        min_propensity=min_propensity,
         user_features=user_features,
         item_features=item_features,
         duplicates=duplicates,
@@ -234,7 +258,7 @@ def _is_prose(values: list[Any]) -> bool:
 
 
 def find_roles(names: list[str], columns: dict[str, str], where: str) -> dict[str, str]:
-    """Return the columns of user, item and, if they exist, value and time.
+    """Return the columns of user, item and, if they exist, value, time and propensity.
 
     An empty name in `columns` means: detect it.
     """

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from ranking.contracts.model import Embedding
 from ranking.data.matching_data import MatchingData
 from ranking.data.validation import take_columns
 from ranking.errors import CombinationError, DataError
 from ranking.inference.explain import Contribution
-from ranking.inference.fold_in import fold_in, positives_of_new_queries
+from ranking.inference.fold_in import fold_in, fold_in_history, positives_of_new_queries
 from ranking.inference.retrieval import Retriever
 from ranking.kernels.contract import Ints
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.sampling import PositiveLists
 from ranking.models.combination import Combination, Component, Scorer
+from ranking.models.factored import Factored
 from ranking.models.item_item import ItemItem
 
 if TYPE_CHECKING:
@@ -69,7 +71,11 @@ class _FoldedSum:
         if isinstance(component.model, ItemItem):
             folded = component.model.fold_in(self.lists, data.query_ids)
             return folded.scorer(data, kernel, threads)
-        embedding = component.model.embedding(data, kernel, threads)
+        model = component.model
+        embedding = model.embedding(data, kernel, threads)
+        if embedding is not None and isinstance(model, Factored) and model.history != "none":
+            means = fold_in_history(model, data, self.samples, kernel, threads)
+            return _scores_of(embedding._replace(queries=means), kernel, threads)
         if embedding is None or component.loss is None:
             raise CombinationError(
                 f"the combination has a model {component.model.name!r} without embeddings or "
@@ -85,12 +91,17 @@ class _FoldedSum:
             seed=self.seed,
             threads=threads,
         )
+        return _scores_of(embedding._replace(queries=queries), kernel, threads)
 
-        def scores(positions: Ints) -> Any:
-            rows = np.ascontiguousarray(queries[positions])
-            return kernel.factored.scores(rows, embedding.documents, embedding.biases, threads)
 
-        return scores
+def _scores_of(embedding: Embedding, kernel: Kernel, threads: int) -> Scorer:
+    """Return a function from positions of queries to their scores."""
+
+    def scores(positions: Ints) -> Any:
+        rows = np.ascontiguousarray(embedding.queries[positions])
+        return kernel.factored.scores(rows, embedding.documents, embedding.biases, threads)
+
+    return scores
 
 
 def similar_items(

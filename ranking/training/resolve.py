@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ranking.contracts.loss import Loss
@@ -13,6 +15,7 @@ from ranking.contracts.solver import Solver
 from ranking.data.inputs import Trainable
 from ranking.data.judged_lists import JudgedLists
 from ranking.errors import CombinationError, PartError
+from ranking.io.model_file import FileSpec
 from ranking.registry.compatibility import Cell, grid_of
 from ranking.registry.manager import get_registry
 
@@ -53,7 +56,21 @@ def create_part(kind: str, part: Any, contract: type[Any]) -> Any:
     created = get_registry().create(kind, part)
     if not isinstance(created, contract):
         raise PartError(f"{kind} is {created!r}, which is not a {contract.__name__}.")
+    if isinstance(part, FileSpec):
+        _refuse_files(kind, created, part)
     return created
+
+
+def _refuse_files(kind: str, part: Any, spec: str) -> None:
+    """Refuse a part of a model file that names other files, such as the groups of features."""
+    for field in dataclasses.fields(part) if dataclasses.is_dataclass(part) else ():
+        value = getattr(part, field.name)
+        if "Path" in str(field.type) and isinstance(value, str | Path):
+            raise PartError(
+                f"the model file names the file {str(value)!r} ({kind} {part.name}, {field.name}), "
+                "and a model file may not choose which files are read; if you trust it, set "
+                f"{kind}={str(spec)!r} and train again."
+            )
 
 
 def _candidates(kind: str, part: Any, contract: type[Any], problems: list[str]) -> list[Any]:

@@ -216,3 +216,51 @@ def test_a_split_of_judged_lists_divides_no_query(tmp_path):
     )
     assert "name a method" in call(path, "--share", "0.3", code=2).output
     assert "a folder" in call(path, "--split", "random", code=2).output
+
+
+LOG = """query,document,position,click
+a,x,1,1
+a,x,1,1
+a,x,2,1
+a,x,2,0
+a,y,1,1
+a,y,2,1
+a,y,2,0
+b,z,1,0
+"""
+
+
+@pytest.mark.filterwarnings("ignore:.*repeat a user and an item")
+@pytest.mark.parametrize("packed", [False, True])
+def test_propensities_of_a_log_are_written_with_its_clicks(tmp_path: Path, packed: bool) -> None:
+    path, clicks = tmp_path / ("log.csv.gz" if packed else "log.csv"), tmp_path / "clicks.csv"
+    path.write_bytes(gzip.compress(LOG.encode()) if packed else LOG.encode())
+    result = call(path, "--propensities", "-o", clicks, "--format", "jsonl")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(row["position"], row["impressions"], row["clicks"]) for row in rows] == [
+        (1, 4, 3),
+        (2, 4, 2),
+    ]
+    assert [row["propensity"] for row in rows] == pytest.approx([1.0, 0.5], rel=1e-3)
+    data = read_any(clicks)
+    assert data.query_ids.tolist() == ["a"]
+    assert data.relevance.toarray() == pytest.approx(np.array([[4.0, 3.0]]), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("query,document,position\na,x,1\n", "needs one column for the click"),
+        ("query,document,position,click\na,x,1\n", "line 2: expected 4 columns, got 3"),
+        ("query,document,position,click\na,x,one,1\n", "line 2: 'one' is no whole number"),
+        ("", "it has none"),
+    ],
+)
+def test_a_log_without_its_columns_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(text)
+    assert message in call(path, "--propensities", code=1).stderr
+
+
+def test_propensities_are_without_other_actions(letor: Path) -> None:
+    call(letor, "--propensities", "--convert", "letor", code=2)

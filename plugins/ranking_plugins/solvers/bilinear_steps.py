@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ranking.contracts.loss import Loss
+from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import State, TrainingProblem
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError, DataError
@@ -52,10 +53,13 @@ class BilinearSteps(Steps):
         self.model = cast(Bilinear, problem.model)
         self._check_trainable()
         self._set_inputs()
-        self.penalty = Penalty(problem.regularizer, self.model)
+        self.penalty = self._penalty(problem.regularizer)
         self.prox_between_calls = self.penalty.prox_between_calls
         self.weights = self.penalty.begin(problem.kernel, self.model)
         self.rank_weights = self._rank_weights()
+
+    def _penalty(self, regularizer: Regularizer | None) -> Penalty:
+        return Penalty(regularizer, self.model)
 
     def _check_trainable(self) -> None:
         if not self.is_partial:
@@ -123,6 +127,8 @@ class BilinearSteps(Steps):
         self.model.add_features(data, self.problem.kernel)
         if self.model.weights.shape != shape:
             self.weights = self.weights.expand(self.model.weights)
+            if self.penalty.structure is not None:
+                self.penalty = self._penalty(self.problem.regularizer)
         self.data = data
         self._set_inputs()
         self.rank_weights = self._rank_weights()
@@ -133,7 +139,7 @@ class BilinearSteps(Steps):
         self.model.synchronize()
         weights = self.model.weights
         self.refitting = True
-        self.penalty, self.prox_between_calls = Penalty(None, self.model), False
+        self.penalty, self.prox_between_calls = self._penalty(None), False
         self.weights = BilinearWeights(self.problem.kernel, weights)
 
     def sample(self, count: int) -> Ints:
@@ -287,7 +293,7 @@ class BilinearSteps(Steps):
 
     def restore_arrays(self, arrays: State) -> None:
         """Restore what `arrays` returned."""
-        self.penalty = Penalty(None if self.refitting else self.problem.regularizer, self.model)
+        self.penalty = self._penalty(None if self.refitting else self.problem.regularizer)
         self.prox_between_calls = self.penalty.prox_between_calls
         rows, columns = self.inputs.n_query_features, self.inputs.n_document_features
         width = rows if self.penalty.transposed else columns

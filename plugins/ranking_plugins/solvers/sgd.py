@@ -69,8 +69,8 @@ class SGD(Solver):
         elsewhere.
     sampling : {"auto", "queries", "positives", "weighted"}
         Sample queries uniformly, then one of their positives; sample positives uniformly; or
-        sample positives in proportion to their relevance. "auto" is positives for embeddings and
-        judged rows, else queries.
+        sample positives in proportion to their relevance, which weights them in every loss. "auto"
+        is positives for embeddings and judged rows, else queries.
     negatives : {"unobserved", "any"}
         Sample negatives among the documents that are not positive for the query, or among all but
         the sampled positive (as WSABIE and LaSR do).
@@ -160,7 +160,7 @@ class SGD(Solver):
         if loss.orders_positives and model.form == "vector":
             return Compatibility(False, SEVERAL_GRADES)
         form = "matrix" if model.form == "vector" else model.form
-        if form not in regularizer.forms:
+        if form not in regularizer.forms or model.form in regularizer.unsupported:
             missing = f"the regularizer has no operator for {form} parameters"
             return Compatibility(False, regularizer.unsupported.get(model.form, missing))
         return YES
