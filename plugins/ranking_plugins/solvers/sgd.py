@@ -65,9 +65,9 @@ class SGD(Solver):
     max_steps : int or "auto"
         Number of triplets in all, instead of `epochs`; the last epoch may be shorter.
     learning_rate : float or "auto"
-        C of the schedule. "auto" is 200 for a matrix of weights, 0.05 for embeddings (0.3 for
-        orthonormal ones), and for judged rows 1 over the mean squared difference of a sampled
-        pair.
+        The constant C in the formula of `schedule`. "auto" is 200 for a matrix of weights, 0.05
+        for embeddings (0.3 for orthonormal ones), and for judged rows 1 over the mean squared
+        difference of a sampled pair.
     schedule : {"auto", "inverse-sqrt", "constant", "inverse", "adagrad"}
         The learning rate of step t: C / sqrt(t), C, or C / t. For embeddings also Adagrad, C over
         the root of the sum of a parameter's squared gradients; or adam, for losses whose positives
