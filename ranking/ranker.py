@@ -17,6 +17,7 @@ from ranking._utils.validation import validate_k, validate_threads
 from ranking.contracts.callback import Callback
 from ranking.contracts.engine import Engine
 from ranking.contracts.loss import Loss
+from ranking.contracts.metric import Metric
 from ranking.contracts.model import Embedding, MatchingModel, Model
 from ranking.contracts.recipe import Search
 from ranking.contracts.regularizer import Regularizer
@@ -75,13 +76,14 @@ from ranking.inference.results import (
     retrieve_nothing,
 )
 from ranking.inference.retrieval import Retriever, similar, top_k_by_embeddings
-from ranking.inference.score_features import pair_scores
+from ranking.inference.score_features import pair_scores, scored_pairs
 from ranking.io.exports.content import Exportable
 from ranking.io.exports.formats import ExportOptions, export_model
 from ranking.io.model_file import Extras, FileSpec, read_model, write_model
 from ranking.io.result import TrainingResult
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.evaluation import (
+    evaluate,
     evaluate_model,
     refuse_other_data,
     refuse_unscorable,
@@ -863,7 +865,7 @@ class Ranker(LearntAttributes):
 
     def _folded_in(self, data: MatchingData, embedding: Embedding, samples: Any) -> Any:
         """Return embeddings of new queries: means of histories, or trained from their positives."""
-        if isinstance(self.model_, Factored) and self.model_.history != "none":
+        if isinstance(self.model_, Factored) and self.model_.history != "ignored":
             return fold_in_history(self.model_, data, samples, self.kernel_, self.threads)
         return fold_in(
             embedding,
@@ -1076,6 +1078,7 @@ class Ranker(LearntAttributes):
         qid: ArrayLike | None = None,
         metrics: str | Sequence[str] = ("ndcg@10",),
         exclude: Any = None,
+        judged_only: bool = False,
     ) -> Evaluation:
         """Return the values of metrics for each query.
 
@@ -1090,10 +1093,17 @@ class Ranker(LearntAttributes):
         exclude : MatchingData or TextCollection, or a list of them, optional
             Whose positives are left out of the list of a query of the same id, unless they are
             relevant in X too; such as the training data. Not for judged rows.
+        judged_only : bool
+            Whether a query ranks only the documents that X has an entry for, grade 0 included, as
+            trec_eval's option -J does; queries without entries are left out.
         """
         data = self.to_model_data(X, y, qid=qid)
         warn_of_untrained(self.model_, self.seen_, data)
         parsed = parse_metrics(metrics)
+        if judged_only and isinstance(data, MatchingData):
+            if exclude is not None:
+                raise DataError("judged_only says what is ranked already; leave exclude out.")
+            return self._evaluate_pairs(data, parsed)
         exclusions = None
         if exclude is not None:
             if isinstance(data, JudgedLists):
@@ -1112,6 +1122,15 @@ class Ranker(LearntAttributes):
         )
         names = {name: metric.spelled() for name, metric in parsed.items()}
         return Evaluation(data.query_ids, values, names)
+
+    def _evaluate_pairs(self, data: MatchingData, parsed: Mapping[str, Metric]) -> Evaluation:
+        """Return the values of metrics for the judged documents of each query."""
+        model = self._model_with_fallback()
+        pairs, scores = scored_pairs(model, data, self.kernel_, self.threads)
+        unique = {metric.spelled(): metric for metric in parsed.values()}
+        values = evaluate(list(unique.values()), pairs, scores, self.kernel_, self.threads)
+        names = {name: metric.spelled() for name, metric in parsed.items()}
+        return Evaluation(pairs.query_ids, values, names)
 
     def _catalogue(self, data: Trainable, exclude: Any) -> Catalogue | None:
         """Return the items of data, and who has them in the training data, if that is known."""

@@ -7,6 +7,7 @@ again and tested once.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from ranking.kernels.select import get_kernel
 from ranking.metrics.evaluation import evaluate_model, mean
 from ranking.metrics.parse import parse_metric
 from ranking.models.factored import Factored
-from ranking.registry.compatibility import Grid
+from ranking.registry.compatibility import Cell, Grid
 from ranking_plugins.reproductions import Options, Row
 from ranking_plugins.reproductions.held_out import read_likes
 from ranking_plugins.reproductions.letor import read_fold
@@ -138,8 +139,12 @@ def _ohsumed(options: Options) -> Task:
 
 def _works(task: Task, loss: str, regularizer: str, solver: str) -> bool:
     name = " x ".join((task.model.partition(":")[0], loss, regularizer, solver))
-    cells = {str(cell): cell for cell in Grid().cells()}
-    return cells[name].compatibility().works
+    return _cells()[name].compatibility().works
+
+
+@functools.cache
+def _cells() -> dict[str, Cell]:
+    return {str(cell): cell for cell in Grid().cells()}
 
 
 class Measured(NamedTuple):
