@@ -36,6 +36,7 @@ REGULARIZERS = (
     "group-l1",
 )
 NEGATIVES = 2
+RATES = {"hinge": 1.0, "squared-hinge": 0.5, "exponential-pairs": 0.1}
 LIMITS = {"max-norm": 0.4, "l1-row": 0.5, "l1l2-row": 0.5}
 SGD = "sgd:schedule=inverse-sqrt,max_steps={0},steps_per_epoch={0}"
 COORDINATE = "coordinate:max_epochs=300,tolerance=1e-9"
@@ -235,9 +236,10 @@ def solvers_of(model: str, loss: str, name: str) -> list[str]:
     if model == "linear":
         sgd = SGD.format(3000 if lists else 60_000)
     else:
+        compiled = not lists or loss == "domination"
         in_loop = name in ("none", "l1", "l2", "elastic", "group-l1") and not lists
-        sgd = SGD.format(200_000 if in_loop else 40_000) + f",n_negatives={NEGATIVES}"
-        sgd += f",learning_rate={0.1 if loss == 'exponential-pairs' else 2.0}"
+        sgd = SGD.format(200_000 if in_loop else 30_000 if compiled else 15_000) + f",n_negatives={NEGATIVES}"
+        sgd += f",learning_rate={RATES.get(loss, 2.0)}"
     found = {"sgd": sgd, "coordinate": COORDINATE, "lbfgs": LBFGS}
     return [spec for key, spec in found.items() if f"{model} x {loss} x {name} x {key}" in WORKS]
 
