@@ -238,7 +238,10 @@ def solvers_of(model: str, loss: str, name: str) -> list[str]:
     else:
         compiled = not lists or loss == "domination"
         in_loop = name in ("none", "l1", "l2", "elastic", "group-l1") and not lists
-        sgd = SGD.format(200_000 if in_loop else 30_000 if compiled else 15_000) + f",n_negatives={NEGATIVES}"
+        sgd = (
+            SGD.format(200_000 if in_loop else 30_000 if compiled else 15_000)
+            + f",n_negatives={NEGATIVES}"
+        )
         sgd += f",learning_rate={RATES.get(loss, 2.0)}"
     found = {"sgd": sgd, "coordinate": COORDINATE, "lbfgs": LBFGS}
     return [spec for key, spec in found.items() if f"{model} x {loss} x {name} x {key}" in WORKS]
