@@ -2,7 +2,7 @@
 
 An epoch of SGD may raise it by its stochastic error, three standard errors of the mean over the
 sample that it is reported for, and so may a whole run. Deterministic solvers never raise it.
-Regularized cells are better than popularity, also on validation data.
+Regularized cells are better than popularity on validation data.
 """
 
 from __future__ import annotations
@@ -31,6 +31,12 @@ LOSSES = ("hinge", "warp", "domination")
 REGULARIZERS = ("none", "l1", "l2", "l1l2-row", "orthonormal")
 SOLVERS = ("sgd", "coordinate", "alternating")
 CELLS = list(itertools.product(LOSSES, REGULARIZERS, SOLVERS))
+POPULARITY = [  # of `coordinate`, which is slow, those that are closest to popularity
+    (loss, regularizer, solver)
+    for loss, regularizer, solver in CELLS
+    if regularizer != "none"
+    and (solver != "coordinate" or (loss, regularizer) in (("warp", "orthonormal"), ("warp", "l2")))
+]
 WORKS = {str(cell) for cell in Grid().cells() if cell.compatibility().works}
 
 
@@ -70,18 +76,25 @@ def check(ranker: Ranker, errors: list[float], *, fixed: bool) -> None:
 
 
 @pytest.mark.parametrize(("loss", "regularizer", "solver"), CELLS, ids=" x ".join)
-def test_embeddings_of_films(real_data: Path, errors, loss, regularizer, solver):
-    train, valid = movies(real_data)
+def test_the_objective_of_embeddings_of_films(real_data: Path, errors, loss, regularizer, solver):
+    train = movies(real_data)[0].select(np.arange(300))
     ranker = Ranker("factored", loss, regularizer, solver, random_state=0).fit(train)
     check(ranker, errors, fixed=solver != "sgd" and (loss, solver) != ("warp", "alternating"))
-    if regularizer != "none":
-        popularity = Ranker("factored", "squared", "none", "popularity").fit(train)
-        least = popularity.score(valid, exclude=train, metric="map")
-        assert ranker.score(valid, exclude=train, metric="map") > least
+
+
+@pytest.mark.parametrize(("loss", "regularizer", "solver"), POPULARITY, ids=" x ".join)
+def test_default_strengths_are_better_than_popularity(real_data: Path, loss, regularizer, solver):
+    train, valid = movies(real_data)
+    ranker = Ranker("factored", loss, regularizer, solver, random_state=0).fit(train)
+    popularity = Ranker("factored", "squared", "none", "popularity").fit(train)
+    least = popularity.score(valid, exclude=train, metric="map")
+    assert ranker.score(valid, exclude=train, metric="map") > least
 
 
 @pytest.mark.parametrize(("loss", "regularizer", "solver"), CELLS, ids=" x ".join)
-def test_linear_models_of_judged_lists(real_data: Path, errors, loss, regularizer, solver):
+def test_the_objective_of_linear_models_of_judged_lists(
+    real_data: Path, errors, loss, regularizer, solver
+):
     if f"linear x {loss} x {regularizer} x {solver}" not in WORKS:
         pytest.skip("served by another model")
     train, _, _ = read_fold(real_data / "letor/ohsumed/QueryLevelNorm", 0)
