@@ -79,13 +79,13 @@ def _read(path: Path) -> tuple[list[str], list[str], Any, Any]:
 
 
 def _place(path: Path, names: list[str], role: str) -> int:
-    found = [at for at, name in enumerate(names) if name in COLUMNS[role]]
-    if len(found) != 1:
+    matches = [at for at, name in enumerate(names) if name in COLUMNS[role]]
+    if len(matches) != 1:
         raise DataError(
             f"{path} needs one column for the {role}, called {' or '.join(COLUMNS[role])}; it has "
             f"{', '.join(names) or 'none'}."
         )
-    return found[0]
+    return matches[0]
 
 
 def _numbers(path: Path, texts: list[str]) -> Any:
