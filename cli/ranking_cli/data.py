@@ -25,12 +25,12 @@ FORMATS = ("letor", "qrels", "run", "tsv", "parquet")
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path), metavar="PATH|get")
 @click.argument("name", required=False, metavar="[NAME]")
-@click.option("--convert", type=click.Choice(FORMATS), help="Write the same data in this format.")
+@click.option("--convert", type=click.Choice(FORMATS), help="Write the data in this format.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="Where --convert writes, compressed if it ends in .gz; for --split and get, a folder.",
+    help="Output file of --convert, compressed if it ends in .gz; folder of --split and get.",
 )
 @click.option(
     "--split",
@@ -43,9 +43,15 @@ FORMATS = ("letor", "qrels", "run", "tsv", "parquet")
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     help="For --split: the approximate share for test; by default 0.2.",
 )
-@click.option("--valid", is_flag=True, help="For --split: write valid too, split from train.")
 @click.option(
-    "--seed", type=click.IntRange(0, 2**64 - 1), default=0, show_default=True, help="For --split."
+    "--valid", is_flag=True, help="For --split: also write validation data, split from train."
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**64 - 1),
+    default=0,
+    show_default=True,
+    help="Random seed of --split.",
 )
 @click.option(
     "--propensities",
@@ -55,7 +61,7 @@ FORMATS = ("letor", "qrels", "run", "tsv", "parquet")
 @format_option
 @resources_options
 def data(path: Path, form: str, resources: Resources, **options: Any) -> None:
-    """Show what PATH holds, convert it, or get a data set.
+    """Inspect, convert or split PATH, or write a demo data set.
 
     Shows format, counts, grades, sparsity, ids and warnings. With --convert the data are written
     instead, where the formats hold the same kind of data: letor from letor, qrels and run from TREC

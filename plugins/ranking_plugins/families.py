@@ -47,8 +47,8 @@ class Trial:
     def models(self, result: TrainingResult) -> list[tuple[Mapping[str, Any], MatchingModel]]:
         """Return the trained model and its variants, with their parameters."""
         model = cast(MatchingModel, result.model)
-        found = [(variant, model.adjusted(**variant) or model) for variant in self.variants[1:]]
-        return [(self.variants[0], model), *cast(Any, found)]
+        variants = [(variant, model.adjusted(**variant) or model) for variant in self.variants[1:]]
+        return [(self.variants[0], model), *cast(Any, variants)]
 
 
 IALS, WARP = "factored:dimensions={},biases=false", "factored:dimensions=64"

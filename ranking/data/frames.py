@@ -51,6 +51,7 @@ class Interactions(NamedTuple):
     def read(cls, arrays: tuple[Any, Any, Any, Any], columns: Mapping[str, Any]) -> Interactions:
         """Return the columns: `arrays`, or those of the data frame that is the first of them."""
         frame, items = arrays[:2]
+        _refuse_lazy(frame)
         roles = ("user", "item", "rating", "timestamp", "propensity")
         named = {name: columns.get(name, "") for name in roles}
         unknown = set(columns) - {*named, "propensities", "min_rating", "min_propensity"}
@@ -137,12 +138,19 @@ def interactions_of(X: Any, y: Any = None) -> Any:
     A frame without grades is one of interactions if it has columns for user and item by their
     usual names.
     """
+    _refuse_lazy(X)
     if y is not None or not is_frame(X):
         return X
     names = {name.lower() for name in _frame(X).columns}
     if not all(names & set(ROLES[role]) for role in ("user", "item")):
         return X
     return MatchingData.from_interactions(X)
+
+
+def _refuse_lazy(frame: Any) -> None:
+    """Refuse a query that has not run yet: its rows would be computed again at each use."""
+    if type(frame).__name__ == "LazyFrame":
+        raise DataError("a LazyFrame has no rows yet; collect it first: frame.collect().")
 
 
 def as_feature_table(features: Any, id_column: str = "") -> Any:
@@ -152,6 +160,8 @@ def as_feature_table(features: Any, id_column: str = "") -> Any:
     """
     if features is None or isinstance(features, FeatureTable) or not is_frame(features):
         return features
+    if id_column and getattr(getattr(features, "index", None), "name", None) == id_column:
+        features = features.reset_index()  # pandas: the ids are the index
     table = _frame(features)
     if id_column in table.columns:
         table = table.select(id_column, *(name for name in table.columns if name != id_column))
@@ -198,9 +208,10 @@ def features_from_frame(frame: Any) -> FeatureTable:
     """Return a frame as features; its first column holds the ids.
 
     A column of numbers or booleans becomes one numeric feature, a column of texts or categories
-    one indicator per value, called ``column=value``, and a column of lists one indicator per value
-    in the lists. A column of texts of several words that mostly differ, such as titles, becomes one
-    indicator per word. To encode numbers as categories, convert them to text first.
+    one indicator per value, called ``column=value``, and a column of lists, or of texts with ``|``
+    between the values as in MovieLens, one indicator per value in the lists. A column of texts of
+    several words that mostly differ, such as titles, becomes one indicator per word. To encode
+    numbers as categories, convert them to text first.
     """
     table = _frame(frame)
     first, *others = table.columns
@@ -217,6 +228,8 @@ def features_from_frame(frame: Any) -> FeatureTable:
             columns[name] = Lists([None if value is None else list(value) for value in values])
         elif column.dtype.is_numeric() or column.dtype == nw.Boolean:
             columns[name] = Numbers(_numbers(table, name))
+        elif _is_listing(values):
+            columns[name] = Lists([None if value is None else value.split("|") for value in values])
         elif column.dtype in (nw.String, nw.Object) and _is_prose(values):
             columns[name] = Lists([None if value is None else words(value) for value in values])
         elif column.dtype in (nw.String, nw.Categorical, nw.Enum) or column.dtype == nw.Object:
@@ -227,6 +240,12 @@ def features_from_frame(frame: Any) -> FeatureTable:
                 "convert it to numbers, text or lists of text."
             )
     return encode(_ids(table, first), columns)
+
+
+def _is_listing(values: list[Any]) -> bool:
+    """Return whether values are texts, some of them with ``|`` between their parts."""
+    texts = [value for value in values if value is not None]
+    return all(isinstance(text, str) for text in texts) and any("|" in text for text in texts)
 
 
 def _is_prose(values: list[Any]) -> bool:
@@ -292,6 +311,7 @@ def _refuse_other_types(table: nw.DataFrame[Any]) -> None:
     for name in table.columns:
         kind = table.get_column(name).dtype
         if kind.is_numeric() or kind == nw.Boolean:
+            _refuse_missing(table, name)
             continue
         if kind == nw.Object and _all_numbers(table.get_column(name)):
             continue
@@ -305,6 +325,16 @@ def _refuse_other_types(table: nw.DataFrame[Any]) -> None:
                 "as a TextCollection"
             )
         raise DataError(f"column {name!r} is of type {kind}, and features are numbers; {remedy}.")
+
+
+def _refuse_missing(table: nw.DataFrame[Any], name: str) -> None:
+    column = table.get_column(name)
+    missing = column.is_null() | column.is_nan() if column.dtype.is_float() else column.is_null()
+    if missing.any():
+        row = missing.to_list().index(True)
+        raise DataError(
+            f"column {name!r}: row {row} is missing (NaN); fill in or drop missing values first."
+        )
 
 
 def _has_lists(column: nw.Series[Any]) -> bool:

@@ -148,7 +148,7 @@ def explain_sum(
         for what, ids, name in (("user", seen.user_ids, user), ("item", seen.item_ids, item))
     )
     data = seen.data(np.array([position]))
-    found = []
+    reasons = []
     scorers = model.component_scorers(data, *run)
     for weight, one, scorer in zip(model.weights.tolist(), model.components, scorers, strict=True):
         scores = scorer(np.zeros(1, np.int64)).astype(np.float64)
@@ -159,11 +159,11 @@ def explain_sum(
             score = float(scores[0, column])
             name = seen.item_ids[column].item()
             parts = [Contribution(one.model.spec(), name, score, 1.0, 1.0, score)]
-        found += [
+        reasons += [
             part._replace(weight=part.weight * scale, contribution=part.contribution * scale)
             for part in parts
         ]
-    return sorted(found, key=lambda part: -abs(part.contribution))
+    return sorted(reasons, key=lambda part: -abs(part.contribution))
 
 
 def without_histories(model: Any) -> Any:
@@ -183,10 +183,10 @@ def without_histories(model: Any) -> Any:
 
 def _known(what: str, ids: Any, wanted: Any) -> int:
     """Return the position of an id; a number may be given as text."""
-    found = np.flatnonzero(ids.astype(np.str_) == str(wanted))
-    if not found.size:
+    matches = np.flatnonzero(ids.astype(np.str_) == str(wanted))
+    if not matches.size:
         raise DataError(f"the model does not know {what} {wanted!r}, only such as {ids[0]!r}.")
-    return int(found[0])
+    return int(matches[0])
 
 
 def _users(data: MatchingData, count: int) -> MatchingData:

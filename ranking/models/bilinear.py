@@ -164,14 +164,15 @@ class Bilinear(MatchingModel):
     def trainable_inputs(self, data: MatchingData) -> BilinearInputs:
         """Return what `inputs` does, without features that queries and documents share."""
         at_row, at_column = _shared(self.query_feature_ids, self.document_feature_ids)
-        queries, documents = self._aligned(data)
+        queries, documents = self.aligned(data)
         return BilinearInputs(_without(queries, at_row), _without(documents, at_column))
 
     def inputs(self, data: MatchingData) -> BilinearInputs:
         """Return the features of queries and documents, aligned with W."""
-        return BilinearInputs(*self._aligned(data))
+        return BilinearInputs(*self.aligned(data))
 
-    def _aligned(self, data: MatchingData) -> tuple[sp.csr_array, sp.csr_array]:
+    def aligned(self, data: MatchingData) -> tuple[sp.csr_array, sp.csr_array]:
+        """Return the features of queries as the rows of W are, and those of documents."""
         return (
             take_columns(data.query_rows, data.query_feature_ids, self.query_feature_ids),
             take_columns(data.document_rows, data.document_feature_ids, self.document_feature_ids),
@@ -181,7 +182,7 @@ class Bilinear(MatchingModel):
         self, data: MatchingData, kernel: Kernel, threads: int = 1
     ) -> Callable[[Ints], Floats]:
         """Return a function from positions of queries to their scores, one row per query."""
-        queries, documents = self._aligned(data)
+        queries, documents = self.aligned(data)
         weights = self.weights
 
         def scores(positions: Ints) -> Floats:
@@ -264,6 +265,10 @@ class Diagonal(Bilinear):
             raise ModelFileError("the matrix of a diagonal model is not diagonal; train it again.")
         self._n_shared = at_row.size
 
+    def shared_features(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the positions of the features that both sides share, in queries and documents."""
+        return _shared(self.query_feature_ids, self.document_feature_ids)
+
     @property
     def n_weights(self) -> int:
         """The number of features that queries and documents share."""
@@ -280,11 +285,11 @@ def _shared(rows: Ids, columns: Ids) -> tuple[NDArray[np.intp], NDArray[np.intp]
 
 def _without(rows: sp.csr_array, columns: NDArray[np.intp]) -> sp.csr_array:
     """Return rows without the entries of some columns, which stay as empty columns."""
-    kept = np.ones(rows.shape[1], np.bool_)
-    kept[columns] = False
-    chosen = kept[rows.indices]
-    ends = np.concatenate(([0], np.cumsum(chosen)))[rows.indptr].astype(rows.indptr.dtype)
-    return sp.csr_array((rows.data[chosen], rows.indices[chosen], ends), shape=rows.shape)
+    remaining = np.ones(rows.shape[1], np.bool_)
+    remaining[columns] = False
+    entries = remaining[rows.indices]
+    ends = np.concatenate(([0], np.cumsum(entries)))[rows.indptr].astype(rows.indptr.dtype)
+    return sp.csr_array((rows.data[entries], rows.indices[entries], ends), shape=rows.shape)
 
 
 def _check_csr(name: str, tensors: Tensors, shape: tuple[int, int]) -> sp.csr_array:

@@ -64,10 +64,10 @@ def reproduced(folder: Path, out: Path) -> tuple[dict[str, dict[str, dict]], str
     )
     assert result.exit_code == 0, result.output
     rows = json.loads((out / "results.json").read_text())["rows"]
-    found: dict[str, dict[str, dict]] = {}
+    results: dict[str, dict[str, dict]] = {}
     for row in rows:
-        found.setdefault(row["dataset"], {})[row["method"]] = row
-    return found, result.stderr
+        results.setdefault(row["dataset"], {})[row["method"]] = row
+    return results, result.stderr
 
 
 def test_the_command_measures_every_method(collection, tmp_path, monkeypatch):
@@ -118,7 +118,7 @@ def test_the_log_is_simulated_as_described(collection):
     at = longer.clicks.tocoo()
     by_position = np.bincount(longer.positions.data.astype(int), weights=at.data, minlength=11)
     assert by_position[1] > 2.0 * by_position[6]
-    assert sum(found.sum() for found in log.bins().values()) == log.n_queries
+    assert sum(members.sum() for members in log.bins().values()) == log.n_queries
 
 
 def test_trees_join_the_table(collection):
@@ -128,9 +128,9 @@ def test_trees_join_the_table(collection):
     good = Scored(log.grades + rng.normal(size=log.grades.shape), 0.0, 0.0, 1.0)
     noise = good._replace(scores=rng.normal(size=log.grades.shape))
     options = Options(collection, True, "auto", 1, 0, lambda text: None)
-    found = _trees(log, {"bm25": noise, "pls": good}, options)
-    assert set(found) == {"mart-baseline", "mart-pls", "mart-all"}
-    values = {name: log.values(one.scores)[log.test, 2].mean() for name, one in found.items()}
+    table = _trees(log, {"bm25": noise, "pls": good}, options)
+    assert set(table) == {"mart-baseline", "mart-pls", "mart-all"}
+    values = {name: log.values(one.scores)[log.test, 2].mean() for name, one in table.items()}
     assert values["mart-pls"] > values["mart-baseline"]
 
 

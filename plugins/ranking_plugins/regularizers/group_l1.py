@@ -21,6 +21,7 @@ from ranking.contracts.regularizer import (
     Regularizer,
 )
 from ranking.errors import PartError
+from ranking_plugins.regularizers.feature_files import read_columns
 
 
 @dataclasses.dataclass
@@ -101,14 +102,15 @@ class GroupL1(Regularizer):
         norms, sizes = self._norms(parameters)
         due = step * self.strength * np.sqrt(sizes)
         remaining = np.where(norms > due, (norms - due) / np.where(norms > 0.0, norms, 1.0), 0.0)
-        scale = remaining[self._codes_for(parameters)]
+        scale = remaining[self._codes_for(parameters)].astype(parameters.dtype, copy=False)
         return parameters * (scale if self.by == "columns" else scale[:, None])
 
     def _norms(self, parameters: Array) -> tuple[Array, Array]:
         """Return the norm of each group, and its number of entries."""
         codes = self._codes_for(parameters)
         axis = 0 if self.by == "columns" else 1
-        squares = np.asarray((parameters * parameters).sum(axis=axis), dtype=np.float64)
+        over = "ij,ij->j" if self.by == "columns" else "ij,ij->i"
+        squares = np.einsum(over, parameters, parameters, dtype=np.float64)
         norms: Array = np.sqrt(np.bincount(codes, weights=squares))
         sizes: Array = np.bincount(codes).astype(np.float64) * parameters.shape[axis]
         return norms, sizes
@@ -127,19 +129,11 @@ class GroupL1(Regularizer):
 
 def _read(path: Path) -> dict[str, str]:
     groups: dict[str, str] = {}
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise PartError(f"group-l1 cannot read groups={path}: {error}.") from error
-    for line_number, line in enumerate(lines, start=1):
-        words = line.split("\t")
-        if len(words) != 2:
+    rows = read_columns("group-l1:groups", path, "feature<TAB>group", 2)
+    for line_number, (feature, group) in enumerate(rows, start=1):
+        if feature in groups:
             raise PartError(
-                f"{path}, line {line_number}: write feature<TAB>group, not {line[:40]!r}."
+                f"{path}, line {line_number}: {feature!r} occurs twice; keep one group."
             )
-        if words[0] in groups:
-            raise PartError(
-                f"{path}, line {line_number}: {words[0]!r} occurs twice; keep one group."
-            )
-        groups[words[0]] = words[1]
+        groups[feature] = group
     return groups

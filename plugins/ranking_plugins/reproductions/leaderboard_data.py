@@ -26,7 +26,7 @@ Pair = tuple[int, int]
 
 def read_gowalla(folder: Path) -> Split:
     """Read a LightGCN split: one line per user, the user and then the items."""
-    return _split(*(_lines(folder / f"{name}.txt.gz") for name in ("train", "test")))
+    return _split([_lines(folder / f"{name}.txt.gz") for name in ("train", "test")])
 
 
 def read_irbench(path: Path) -> Split:
@@ -36,7 +36,7 @@ def read_irbench(path: Path) -> Split:
             _pairs(archive.read(f"{name}.tsv").decode().splitlines()[1:])
             for name in ("train", "test")
         ]
-    return _split(*parts)
+    return _split(parts)
 
 
 def read_last_out(folder: Path) -> Split:
@@ -47,7 +47,7 @@ def read_last_out(folder: Path) -> Split:
             rows = [tuple(map(int, line.split())) for line in file]
         parts.append([(user, item) for user, item, _, _ in rows])
         times.append([time for *_, time in rows])
-    return _split(*parts, times)
+    return _split(parts, times)
 
 
 def _lines(path: Path) -> list[Pair]:
@@ -64,8 +64,8 @@ def _pairs(lines: Iterable[str]) -> list[Pair]:
     return [(int(user), int(item)) for user, item, *_ in words]
 
 
-def _split(train: list[Pair], test: list[Pair], times: list[list[int]] | None = None) -> Split:
-    both = [np.array(part, np.int64) for part in (train, test)]
+def _split(parts: list[list[Pair]], times: list[list[int]] | None = None) -> Split:
+    both = [np.array(part, np.int64) for part in parts]
     users, items = (int(max(part[:, side].max() for part in both)) + 1 for side in (0, 1))
     data = []
     for at, part in enumerate(both):

@@ -194,13 +194,13 @@ def published(board: Board) -> Iterator[Row]:
 def measured(board: Board, split: Split, method: Method, options: Options) -> Row:
     """Choose settings on validation pairs, train on all training pairs, and test once."""
     trials = method.trials[:1] if options.quick else method.trials
-    chosen = choose(board, split.train, trials, options)
-    trial = chosen.trial
+    selected = choose(board, split.train, trials, options)
+    trial = selected.trial
     quick = options.quick and method.recipe == "recommend"
     parts = {**trial.parts, **({"solver": QUICK} if quick else {})}
     start = time.process_time()
     ranker = _ranker(method.recipe, parts, options).fit(split.train)
-    variant = trial.variants[chosen.variant]
+    variant = trial.variants[selected.variant]
     ranker.model_ = ranker.model_.adjusted(**variant) or ranker.model_
     seconds = time.process_time() - start
     values = measure(board, ranker, split, options.seed)
@@ -211,7 +211,11 @@ def measured(board: Board, split: Split, method: Method, options: Options) -> Ro
     size = sum(tensor.nbytes for tensor in ranker.model_.tensors().values())
     # Linux counts in kilobytes.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    metrics = {**values, "search seconds": round(chosen.seconds, 1), "peak megabytes": round(peak)}
+    metrics = {
+        **values,
+        "search seconds": round(selected.seconds, 1),
+        "peak megabytes": round(peak),
+    }
     return Row(board.name, name, metrics, {}, seconds, float(size), ranker.model_.density)
 
 
@@ -234,7 +238,7 @@ def choose(board: Board, train: MatchingData, trials: Sequence[Trial], options: 
     halves = split_data(train, method=method, share=0.1, seed=SPLIT_SEED, check=False)
     part, valid = (cast(MatchingData, half) for half in halves)
     some = valid if board.last_out else _some_users(valid)
-    best, chosen = -np.inf, (trials[0], 0)
+    best, selected = -np.inf, (trials[0], 0)
     for trial in trials:
         ranker = _ranker(trial.recipe, trial.parts, options).fit(part)
         trained = ranker.model_
@@ -244,8 +248,8 @@ def choose(board: Board, train: MatchingData, trials: Sequence[Trial], options: 
             settings = " ".join(map(str, [*trial.parts.values(), variant or ""]))
             options.tell(f"{trial.recipe} {settings}: {metric} {value:.4f} on validation pairs")
             if value > best:
-                best, chosen = value, (trial, at)
-    return Chosen(*chosen, time.process_time() - start)
+                best, selected = value, (trial, at)
+    return Chosen(*selected, time.process_time() - start)
 
 
 def measure(board: Board, ranker: Ranker, split: Split, seed: int) -> dict[str, float]:

@@ -142,9 +142,9 @@ def _run(
 
 def _best(log: Log, candidates: Candidates) -> tuple[str, Scored]:
     """Return the best candidate on the validation queries (the first of equal ones)."""
-    found = list(candidates)
-    values = [float(log.values(scored.scores)[log.valid, 2].mean()) for _, scored in found]
-    return found[int(np.argmax(values))]
+    remaining = list(candidates)
+    values = [float(log.values(scored.scores)[log.valid, 2].mean()) for _, scored in remaining]
+    return remaining[int(np.argmax(values))]
 
 
 def _with(scored: Scored, plain: Scored) -> Candidates:
@@ -193,8 +193,8 @@ def _table(
         method: [log.values(run[method].scores) for log, run in zip(logs, runs, strict=True)]
         for method in runs[0]
     }
-    for method, found in values.items():
-        of_seeds = [each[log.test] for log, each in zip(logs, found, strict=True)]
+    for method, results in values.items():
+        of_seeds = [each[log.test] for log, each in zip(logs, results, strict=True)]
         others = [each[log.test] for log, each in zip(logs, values[reference], strict=True)]
         metrics, by_seed = _means(of_seeds)
         if method != reference:
@@ -217,10 +217,10 @@ def _binned(
         n_queries = sum(one.size for one in members)
         if not n_queries:
             continue
-        for method, found in values.items():
+        for method, results in values.items():
             if method.startswith("mart"):
                 continue
-            pooled = np.concatenate([one[rows] for one, rows in zip(found, members, strict=True)])
+            pooled = np.concatenate([one[rows] for one, rows in zip(results, members, strict=True)])
             metrics = dict(zip(METRICS, pooled.mean(axis=0).tolist(), strict=True))
             metrics["queries"] = float(n_queries)
             in_paper = published[method][at] if method in published else None
@@ -465,11 +465,11 @@ def _timing(options: Options) -> Iterator[Row]:
         yield Row(dataset, name, metrics, published, metrics["processor"])
 
 
-def charts(found: list[Row]) -> list[Chart]:
+def charts(rows: list[Row]) -> list[Chart]:
     """Return figure 2: the time of RMLS by threads."""
     points = [
         (row.metrics["threads"], row.metrics["elapsed"])
-        for row in found
+        for row in rows
         if row.dataset.startswith("timing") and row.method.startswith("rmls")
     ]
     return [Chart("figure-2-seconds-of-rmls", "threads", {"rmls": points})] if points else []

@@ -126,10 +126,10 @@ def check(model: str, loss: str, name: str, strength: float, solver: str) -> Non
     W = fitted.model_.weights.toarray().astype(float)
     shape = (3, 1) if model == "diagonal" else (3, 3)
     W = np.diag(W)[:, None] if model == "diagonal" else W
-    found = float(pairs[1] @ loss_and_slope(loss, pairs[0] @ W.ravel(), 0.0)[0])
-    found += penalty(name, W, strength)
+    objective = float(pairs[1] @ loss_and_slope(loss, pairs[0] @ W.ravel(), 0.0)[0])
+    objective += penalty(name, W, strength)
     wanted = least(pairs, loss, name, strength, shape)
-    assert wanted - 1e-4 <= found <= 1.01 * (wanted + 0.5 * SMOOTHING)
+    assert wanted - 1e-4 <= objective <= 1.01 * (wanted + 0.5 * SMOOTHING)
 
 
 KERNEL_CELLS = [("diagonal", "none"), ("diagonal", "l2")] + [
