@@ -25,7 +25,9 @@ def pattern(rows: Ints, columns: Ints, n_rows: int) -> Pairs:
     return pairs.indptr.astype(np.int64), pairs.indices.astype(np.int64)
 
 
-def known_pairs(data: RelevanceData, *known: RelevanceData, but_relevant: bool = False) -> Pairs:
+def find_exclusions(
+    data: RelevanceData, *known: RelevanceData, but_relevant: bool = False
+) -> Pairs:
     """Return the positives of other data as positions in these, found by id.
 
     Parameters

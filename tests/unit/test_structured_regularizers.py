@@ -360,6 +360,22 @@ def test_a_mask_holds_in_training_and_for_new_features():
     assert (4, 0) in found
 
 
+@pytest.mark.parametrize(
+    ("loss", "regularizer", "expected"),
+    [
+        ("listnet", "graph", "lbfgs"),
+        ("logistic", "graph", "lbfgs"),
+        ("hinge", "graph", "sgd"),
+        ("exponential-pairs", "l2", "lbfgs"),
+        ("approx-ndcg", "none", "lbfgs"),
+        ("exponential-pairs", "hierarchical-group-l1", "sgd"),
+        ("domination", "l2", "coordinate"),
+    ],
+)
+def test_lists_are_trained_by_the_solver_of_all_lists(loss, regularizer, expected):
+    assert Ranker("linear", loss, regularizer).plan().resolve(judged())[3].name == expected
+
+
 @pytest.mark.parametrize("make", [lambda: Graph(5.0, [(1, 2)]), lambda: "graph:strength=5"])
 def test_linear_models_link_their_features_also_by_sgd(make):
     solver = "sgd:max_steps=4000,learning_rate=0.1"
@@ -420,3 +436,12 @@ def test_embeddings_are_refused_with_the_reason(name):
 def test_a_mask_of_a_linear_model_is_refused():
     with pytest.raises(CombinationError, match="a linear model has no query features"):
         Ranker("linear", "hinge", "mask", "sgd").fit(judged())
+
+
+def test_the_reasons_are_those_of_the_solvers_that_nearly_fit():
+    with pytest.raises(CombinationError, match="a linear model has no query features") as caught:
+        Ranker("auto", "hinge", "mask").fit(judged())
+    message = str(caught.value)
+    assert all(f"linear x {name}:" in message for name in ("coordinate", "sgd"))
+    assert not any(name in message for name in ("lightgbm", "nmf", "graph-filter"))
+    assert len(message) < 800

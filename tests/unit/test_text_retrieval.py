@@ -28,9 +28,9 @@ def claims(seed) -> TextCollection:
     words = [f"w{at}" for at in range(200)]
     queries, columns = [], []
     for document in range(30):
-        asked = list(rng.choice(words, 6, replace=False))
+        shared = list(rng.choice(words, 6, replace=False))
         for _ in range(2):
-            queries.append(" ".join([*asked, *rng.choice(words, 1)]))
+            queries.append(" ".join([*shared, *rng.choice(words, 1)]))
             columns.append(document)
     texts = [" ".join(rng.choice(words, 12)) for _ in range(30)]
     ones = (np.ones(60), (np.arange(60), columns))

@@ -169,8 +169,9 @@ def _folds(name: str, label: str, options: Options) -> Iterator[Row]:
     marked = np.concatenate(seen)
     groups = {"": np.ones(marked.size, np.bool_), " seen": marked, " unseen": ~marked}
     for one, results in values.items():
-        row = _row(label, one, np.concatenate(results), groups, total if settings else 0.0)
-        yield _described(row, settings) if one == OF_PHRASES.name else row
+        trained = one == OF_PHRASES.name
+        row = _row(label, one, np.concatenate(results), groups, total if trained else 0.0)
+        yield _described(row, settings) if trained else row
 
 
 def choose(parts: Sequence[HeldOut], steps: int, options: Options) -> Setting:
@@ -186,7 +187,7 @@ def choose(parts: Sequence[HeldOut], steps: int, options: Options) -> Setting:
     for rate in RATES:
         by_part = [_by_similarity(one, rate, steps, options) for one in parts]
         for similarity in SIMILARITIES:
-            values = _joined([found[similarity] for found in by_part])
+            values = _joined([values_of[similarity] for values_of in by_part])
             below = isolated.any() and values[isolated].mean() < base[isolated].mean()
             options.tell(
                 f"rate {rate:g}, similarity {similarity:g}: validation {values.mean():.4f}, "

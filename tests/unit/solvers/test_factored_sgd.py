@@ -156,9 +156,22 @@ class ByHand:
         losses = []
         for triplet in triplets.tolist():
             better, _, margin, weight = self.violation(*triplet)
-            weight *= 1.0 if importance is None else importance[triplet[0], better]
-            losses.append(weight * self.loss.pairwise_value(np.array([margin]))[0])
+            value = weight * self.loss.pairwise_value(np.array([margin]))[0]
+            if self.loss.trials > 1:
+                value = self.integral(triplet[0], better, triplet[1 + positives :])
+            losses.append(value * (1.0 if importance is None else importance[triplet[0], better]))
         return np.mean(losses)
+
+    def integral(self, query, better, negatives):
+        """Integrate L(x) / x from 1 to 1 + the sum of violations, in steps of whole numbers."""
+        n_ranked, total, place, harmonic = self.d.shape[0] - 1, 0.0, 1, 1.0
+        margins = [self.score(query, better) - self.score(query, worse) for worse in negatives]
+        end = 1.0 + n_ranked * np.mean([max(0.0, 1.0 - margin) for margin in margins])
+        while place < min(end, n_ranked):
+            total += harmonic * np.log(min(end, place + 1.0) / place)
+            place += 1
+            harmonic += 1.0 / place
+        return total + harmonic * np.log(max(end, place) / place)
 
     def train(self, triplets, rates, epoch, block, importance=None):
         """Blocks start again with each epoch."""

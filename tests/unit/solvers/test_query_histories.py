@@ -236,7 +236,7 @@ def test_a_new_user_with_the_history_of_another_is_ranked_alike(fast_kernel, mak
     ids=str,
 )
 def test_training_of_own_embeddings_refuses_histories(make_tastes, parts):
-    with pytest.raises(CombinationError, match="the model has history=mean; use history=none"):
+    with pytest.raises(CombinationError, match="the model has history=mean; use history=ignored"):
         Ranker("factored:dimensions=5,history=mean", **parts).fit(make_tastes(1))
 
 
