@@ -66,7 +66,7 @@ def _read(path: Path) -> tuple[list[str], list[str], Any, Any]:
         separator = "\t" if lines and "\t" in lines[0] else ","
         rows = list(csv.reader(lines, delimiter=separator, strict=True))
     except (csv.Error, UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} is no text with columns: {error}.") from error
+        raise DataError(f"{path} is not a text file with columns: {error}.") from error
     names = [name.strip().lower() for name in rows[0]] if rows else []
     places = [_place(path, names, role) for role in COLUMNS]
     for number, row in enumerate(rows[1:], start=2):
@@ -94,5 +94,5 @@ def _numbers(path: Path, texts: list[str]) -> Any:
         try:
             values.append(int(text))
         except ValueError as error:
-            raise DataError(f"{path}, line {number}: {text!r} is no whole number.") from error
+            raise DataError(f"{path}, line {number}: {text!r} is not an integer.") from error
     return np.array(values, np.int64)
