@@ -42,7 +42,8 @@ def test_topics_are_in_the_order_of_their_frequency():
 
 def test_the_topic_in_the_middle_loses_weights_with_the_strength():
     options = Options(Path(), False, "auto", 1, 0, lambda text: None)
-    rows = list(topic_details.one_topic(topics(1), topics(2), options))
+    precision = np.array([0.9, 0.1, 0.5])
+    rows = list(topic_details.one_topic(topics(1), topics(2), precision, options))
     assert {row.dataset for row in rows} == {"Reuters-21578, topic c"}
     l1 = [row for row in rows if row.method.startswith("l1")]
     weights = [row.metrics["weights"] for row in l1]

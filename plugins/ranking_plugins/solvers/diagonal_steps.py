@@ -97,6 +97,8 @@ class DiagonalSteps(BilinearSteps):
         self._set_inputs()
         if self.at_row.size > known:
             self.weights = self.weights.expand(self._column())
+            if self.penalty.structure is not None:
+                self.penalty = self._penalty(self.problem.regularizer)
         self.rank_weights = self._rank_weights()
 
     def begin_refit(self) -> None:
