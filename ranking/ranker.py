@@ -22,7 +22,7 @@ from ranking.contracts.model import Embedding, MatchingModel, Model
 from ranking.contracts.recipe import Search
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import OnlineTrainer, Solver
-from ranking.data.exclusions import Pairs, known_pairs
+from ranking.data.exclusions import Pairs, find_exclusions
 from ranking.data.frames import check_columns, interactions_of
 from ranking.data.inputs import (
     Documents,
@@ -169,7 +169,7 @@ class Ranker(LearntAttributes):
     kernel : str or Kernel
         The implementation of the inner loops; see :func:`ranking.get_kernel`.
     threads : int
-        The result does not depend on it.
+        Results are identical for any value.
     random_state : int
         The seed. The same seed gives the same model, in every kernel.
     callbacks : sequence of str or Callback
@@ -326,7 +326,7 @@ class Ranker(LearntAttributes):
         return ranker.adopt(result, prepared)
 
     def plan(self) -> TrainingPlan:
-        """Return what `fit` trains, without the data; wrappers take it as their base."""
+        """Return the plan that `fit` trains, without data; wrappers are built on it."""
         return TrainingPlan(
             model=self.model,
             loss=self.loss,
@@ -349,7 +349,7 @@ class Ranker(LearntAttributes):
         valid: Any = None,
         exclude_seen: bool = False,
     ) -> Self:
-        """Train.
+        """Fit the ranker to training data.
 
         Parameters
         ----------
@@ -427,7 +427,7 @@ class Ranker(LearntAttributes):
     def prepare_data(
         self, X: Any, y: Any = None, *, qid: Any = None, valid: Any = None
     ) -> PreparedData:
-        """Return training and validation data as a trainer takes them.
+        """Convert training and validation data to the form that a trainer needs.
 
         Texts get features, and the features of judged rows are scaled if `scale` is set.
         """
@@ -440,7 +440,7 @@ class Ranker(LearntAttributes):
         return prepared
 
     def adopt(self, result: TrainingResult, prepared: PreparedData | None = None) -> Self:
-        """Take over the result of a training as the fitted attributes.
+        """Use the result of a training as the fitted attributes.
 
         Parameters
         ----------
@@ -582,7 +582,7 @@ class Ranker(LearntAttributes):
     def to_model_data(
         self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None
     ) -> Trainable:
-        """Return data as the fitted model takes them, with the candidates that are ranked.
+        """Convert data to the form that the fitted model scores, with the candidates to rank.
 
         Texts get the features of the training. Documents that are known by id only are joined by
         all others that the model knows. If the model has one weight vector per query, queries are
@@ -700,7 +700,7 @@ class Ranker(LearntAttributes):
         positions = None
         if candidates is not None:
             positions = np.flatnonzero(np.isin(data.document_ids, np.asarray(candidates)))
-        exclusions = None if exclude is None else known_pairs(data, *self._excluded(exclude))
+        exclusions = None if exclude is None else find_exclusions(data, *self._excluded(exclude))
         return self._retrieve(data, k, exclusions, positions)
 
     def _model_with_fallback(self) -> MatchingModel:
@@ -865,7 +865,7 @@ class Ranker(LearntAttributes):
 
     def _folded_in(self, data: MatchingData, embedding: Embedding, samples: Any) -> Any:
         """Return embeddings of new queries: means of histories, or trained from their positives."""
-        if isinstance(self.model_, Factored) and self.model_.history != "none":
+        if isinstance(self.model_, Factored) and self.model_.history != "ignored":
             return fold_in_history(self.model_, data, samples, self.kernel_, self.threads)
         return fold_in(
             embedding,
@@ -944,7 +944,7 @@ class Ranker(LearntAttributes):
         return related_features(self.model_, feature, k, text)
 
     def explain(self, query: Any, document: Any, X: Any = None) -> list[Contribution]:
-        """Return what made the score of a document for a query, the largest contribution first.
+        """Return the contributions to the score of a document for a query, largest first.
 
         Of a bilinear model, the pairs of words or of features; of an item-item model, the items of
         a user's history; of a combination of models of users and items, these contributions and the
@@ -992,7 +992,7 @@ class Ranker(LearntAttributes):
         return explain_pair(self.model_, self.text_, self.documents_, query, document)
 
     def explain_order(self, X: Any, query: Any) -> list[Swap]:
-        """Return what would change the order of a query's documents, for a linear model.
+        """Return the smallest changes of features that would reorder the documents of a query.
 
         One row for each document and the one below it: the gap between their scores, and the
         feature that closes it with the smallest change.
@@ -1108,7 +1108,7 @@ class Ranker(LearntAttributes):
         if exclude is not None:
             if isinstance(data, JudgedLists):
                 raise DataError("exclude is for queries and documents; leave it out.")
-            exclusions = known_pairs(data, *self._excluded(exclude), but_relevant=True)
+            exclusions = find_exclusions(data, *self._excluded(exclude), but_relevant=True)
         unique = list({metric.spelled(): metric for metric in parsed.values()}.values())
         matching = not isinstance(data, JudgedLists)
         values = evaluate_model(
@@ -1200,7 +1200,7 @@ class Ranker(LearntAttributes):
         feature_names: Sequence[str] | None = None,
         overwrite: bool = False,
     ) -> list[Path]:
-        """Write the fitted model in a format of another program; return the paths of the files.
+        """Export the fitted model to the format of another program; return the paths of the files.
 
         Parameters
         ----------

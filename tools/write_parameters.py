@@ -53,7 +53,7 @@ and the meaning of every parameter, and what other libraries call it. `ranking p
 the same for one part, also for third-party parts.
 
 Give a parameter in a spec, `--solver sgd:epochs=20,learning_rate=0.1`, or to the class of the part,
-`SGD(epochs=20, learning_rate=0.1)`. Parts that are given beside a recipe replace the parts of the
+`SGD(epochs=20, learning_rate=0.1)`. Parts given together with a recipe replace the parts of the
 recipe. "auto" depends on the data and on the other parts; the model file records the value.
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -166,22 +167,28 @@ def _explain_pair(ranker: Ranker, pair: tuple[str, str], data: Any, k: int, form
     words = ranker.text_ is not None
     if words:
         text_features(ranker, pair[0])
-    rows: list[dict[str, Any]] = [
-        {
-            "query": str(entry.query_feature),
-            "document": str(entry.document_feature),
-            "weight": entry.weight,
-            "contribution": entry.contribution,
-        }
-        for entry in entries[:k]
-    ]
+    judged = ranker.model_.takes == "judged"
+    rows = [_pair_row(entry, judged=judged) for entry in entries[:k]]
     if rows:
         click.echo(render(rows, form), nl=False)
     total = sum(entry.contribution for entry in entries)
     what = "pairs of words" if words else "contributions"
+    names = ["feature"] if judged else ["query", "document"]
     click.echo(f"score {total:.6g}, from {len(entries)} {what}", err=True)
     return {
         f"{pair[0]}, {pair[1]}: {total:.4g}": [
-            (f"{row['query']} x {row['document']}", row["contribution"]) for row in rows[:BARS]
+            (" x ".join(str(row[name]) for name in names), row["contribution"])
+            for row in rows[:BARS]
         ]
     }
+
+
+def _pair_row(entry: Any, *, judged: bool) -> dict[str, Any]:
+    """Return a row of the table of contributions; a judged row has one feature for each."""
+    if judged:
+        row = {"feature": str(entry.document_feature), "value": entry.document_value}
+    else:
+        row = {"query": str(entry.query_feature), "document": str(entry.document_feature)}
+    if not math.isnan(entry.weight):  # models that are not linear have none
+        row["weight"] = entry.weight
+    return {**row, "contribution": entry.contribution}

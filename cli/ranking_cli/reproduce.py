@@ -237,7 +237,7 @@ def _page(module: Any, rows: list[Row], charts: list[Chart], settings: dict[str,
         cells = [[_cell(line[key]) for key in headers] for line in lines]
         body += f"<h2>{dataset}</h2>\n" + table(headers, cells)
     for chart in charts:
-        body += line_chart(chart.name, chart.across, chart.lines)
+        body += line_chart(*chart)
     return page(f"{module.title}{' (quick)' if settings['quick'] else ''}", body)
 
 

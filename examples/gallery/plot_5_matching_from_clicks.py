@@ -46,7 +46,7 @@ log, unseen = (
 # %%
 # Train and measure
 # -----------------
-# The queries to test on are not in the log.
+# The test queries are not in the log.
 
 DIMENSIONS = (1, 2, 4, 8, 16)
 fig, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")

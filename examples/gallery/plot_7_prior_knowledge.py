@@ -4,13 +4,13 @@ Prior knowledge about features
 
 A bilinear model of 64 pixels has 4,096 weights, one for each pair. It is known before any training
 that pixels far apart have little to do with each other, and that pixels form regions. A mask and a
-tree tell the model. The images are scikit-learn's digits; an image is relevant for another one if
+tree express this. The images are scikit-learn's digits; an image is relevant for another one if
 both show the same digit.
 """
 
 # %%
-# One hundred images to learn from, 400 to choose with, the others to test. Every image is a query
-# that ranks all others of its part.
+# One hundred images are used for training, 400 for validation, and the others for testing. Every
+# image is a query that ranks all others of its part.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -40,8 +40,8 @@ def part(start, stop):
 train, valid, test = part(0, 100), part(100, 500), part(500, len(order))
 
 # %%
-# A pixel is a feature with an id from 1 to 64, row by row. The mask has the pairs of pixels that
-# are at most two apart. The tree has quarters of the image, and their quarters.
+# A pixel is a feature with an id from 1 to 64, row by row. The mask contains the pairs of pixels
+# with a distance of at most two. The tree contains the quarters of the image, and their quarters.
 
 pixels = [(row, column) for row in range(8) for column in range(8)]
 ids = {pixel: int(train.query_feature_ids[at]) for at, pixel in enumerate(pixels)}
@@ -51,7 +51,7 @@ tree = {
 }
 
 # %%
-# Each is trained with a few strengths; validation chooses, and the test part is looked at once.
+# Each model is trained with a few strengths; the best one on the validation part is tested once.
 
 candidates = {
     "none": ["none"],

@@ -56,10 +56,8 @@ IALS, WARP = "factored:dimensions={},biases=false", "factored:dimensions=64"
 
 def _filters() -> list[Trial]:
     exponents = ((0.4, 0.4), (0.5, 0.5), (0.3, 0.4))
-    variants = [
-        {"dimensions": dimensions, "low_pass": low_pass}
-        for dimensions, low_pass in ((256, 0.1), (256, 0.3), (256, 1.0), (128, 0.1), (128, 0.3))
-    ]
+    filters = ((256, 0.1), (256, 0.3), (128, 0.1), (128, 0.3), (64, 0.1), (64, 1.0), (64, 3.0))
+    variants = [{"dimensions": count, "low_pass": low_pass} for count, low_pass in filters]
     return [
         Trial(
             "graph-filter",

@@ -175,7 +175,7 @@ class StructuredPenalty(Protocol):
 
 @runtime_checkable
 class SupportsStructure(Protocol):
-    """A penalty that couples the weights of several features, or knows them by their ids.
+    """A penalty that couples the weights of several features, or depends on feature ids.
 
     Solvers then use it instead of `penalty` and `prox`, between calls of the kernel.
     """

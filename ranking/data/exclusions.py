@@ -25,7 +25,9 @@ def pattern(rows: Ints, columns: Ints, n_rows: int) -> Pairs:
     return pairs.indptr.astype(np.int64), pairs.indices.astype(np.int64)
 
 
-def known_pairs(data: RelevanceData, *known: RelevanceData, but_relevant: bool = False) -> Pairs:
+def find_exclusions(
+    data: RelevanceData, *known: RelevanceData, but_relevant: bool = False
+) -> Pairs:
     """Return the positives of other data as positions in these, found by id.
 
     Parameters
@@ -45,9 +47,9 @@ def known_pairs(data: RelevanceData, *known: RelevanceData, but_relevant: bool =
         columns.append(found_columns[keep])
     at, document = np.concatenate(rows), np.concatenate(columns)
     if but_relevant:
-        asked = np.zeros(data.n_queries, np.bool_)
-        asked[at] = True
-        relevant = _positives(data, asked)
+        with_pairs = np.zeros(data.n_queries, np.bool_)
+        with_pairs[at] = True
+        relevant = _positives(data, with_pairs)
         keys, taken = (r * data.n_documents + d for r, d in ((at, document), relevant))
         keep = ~contained(keys, taken)
         at, document = at[keep], document[keep]
@@ -75,10 +77,10 @@ def contained(keys: Ints, others: Ints) -> NDArray[np.bool_]:
     if not others.size:
         return np.zeros(keys.size, np.bool_)
     rising = np.sort(others)
-    found: NDArray[np.bool_] = (
+    member: NDArray[np.bool_] = (
         rising[np.searchsorted(rising, keys).clip(max=rising.size - 1)] == keys
     )
-    return found
+    return member
 
 
 def places(have: NDArray[np.generic], want: NDArray[np.generic]) -> Ints:

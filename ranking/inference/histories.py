@@ -73,7 +73,7 @@ class _FoldedSum:
             return folded.scorer(data, kernel, threads)
         model = component.model
         embedding = model.embedding(data, kernel, threads)
-        if embedding is not None and isinstance(model, Factored) and model.history != "none":
+        if embedding is not None and isinstance(model, Factored) and model.history != "ignored":
             means = fold_in_history(model, data, self.samples, kernel, threads)
             return _scores_of(embedding._replace(queries=means), kernel, threads)
         if embedding is None or component.loss is None:

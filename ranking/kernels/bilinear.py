@@ -81,13 +81,18 @@ class BilinearInputs:
     ----------
     queries, documents : csr_array
         One row per query or document, indices sorted, no duplicates.
+    n_ranked : int, optional
+        The number of documents that a rank is among; by default that of the documents.
     """
 
-    def __init__(self, queries: sp.csr_array, documents: sp.csr_array) -> None:
+    def __init__(
+        self, queries: sp.csr_array, documents: sp.csr_array, n_ranked: int | None = None
+    ) -> None:
         self.queries = csr_arrays("queries", queries)
         self.documents = csr_arrays("documents", documents)
         self.n_queries, self.n_query_features = queries.shape
         self.n_documents, self.n_document_features = documents.shape
+        self.n_ranked = self.n_documents if n_ranked is None else n_ranked
         check_finite(queries=queries.data, documents=documents.data)
 
     def features(
@@ -179,7 +184,7 @@ class BilinearWeights:
             features,
             triplets,
             learning_rates,
-            loss.for_kernel("float64", inputs.n_documents),
+            loss.for_kernel("float64", inputs.n_ranked),
             rule,
             self.shrinkage,
             out,
@@ -212,11 +217,11 @@ class BilinearWeights:
                 f"form {form.name} has no passive-aggressive step; the hinge and its square have."
             )
         steps = triplets.shape[0]
-        kernel_loss = loss.for_kernel("float64", inputs.n_documents)
+        kernel_loss = loss.for_kernel("float64", inputs.n_ranked)
         if (kernel_loss.rank_weights < 0.0).any():
             raise ValueError("rank_weights must not be negative: a step would go the wrong way.")
         if list_sizes is None:
-            list_sizes = np.full(steps, inputs.n_documents, np.int64)
+            list_sizes = np.full(steps, inputs.n_ranked, np.int64)
         check_array("list_sizes", list_sizes, ("int64",), (steps,))
         if (list_sizes < 1).any():
             raise ValueError("list_sizes must be at least 1.")
@@ -260,7 +265,7 @@ class BilinearWeights:
         features = inputs.features(triplets, self.shape, transposed)
         steps = triplets.shape[0]
         out = Violations(np.empty(steps), np.empty(steps), np.empty(steps, np.int64))
-        loss = TrainingLoss(rank_weights=rank_weights).for_kernel("float64", inputs.n_documents)
+        loss = TrainingLoss(rank_weights=rank_weights).for_kernel("float64", inputs.n_ranked)
         self.store.margins(features, triplets, loss, self.shrinkage, out, validate_threads(threads))
         return out
 
@@ -298,7 +303,7 @@ class BilinearWeights:
         interval = validate_count("prox_interval", rule.prox_interval)
         check_not_negative(l1=rule.l1, l2=rule.l2)
         if self.groups.size and rule.l2:
-            raise ValueError(f"l2 is {rule.l2}; a group penalty has none beside it.")
+            raise ValueError(f"l2 is {rule.l2}; it must be 0 together with a group penalty.")
         check_no_overlap({"shrinkage": self.shrinkage}, {"learning_rates": learning_rates})
         return UpdateRule(interval, float(rule.l1), float(rule.l2), bool(rule.grow))
 

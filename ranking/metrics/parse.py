@@ -80,7 +80,7 @@ def _refuse_unknown(text: str, name: str, registry: Registry) -> None:
 def parse_metrics(
     metrics: str | Iterable[str], registry: Registry | None = None
 ) -> dict[str, Metric]:
-    """Create the metrics of a list, by their names as they were given.
+    """Create the metrics of a comma-separated list, by their names.
 
     Parameters
     ----------

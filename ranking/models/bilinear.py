@@ -164,14 +164,15 @@ class Bilinear(MatchingModel):
     def trainable_inputs(self, data: MatchingData) -> BilinearInputs:
         """Return what `inputs` does, without features that queries and documents share."""
         at_row, at_column = _shared(self.query_feature_ids, self.document_feature_ids)
-        queries, documents = self._aligned(data)
+        queries, documents = self.aligned(data)
         return BilinearInputs(_without(queries, at_row), _without(documents, at_column))
 
     def inputs(self, data: MatchingData) -> BilinearInputs:
         """Return the features of queries and documents, aligned with W."""
-        return BilinearInputs(*self._aligned(data))
+        return BilinearInputs(*self.aligned(data))
 
-    def _aligned(self, data: MatchingData) -> tuple[sp.csr_array, sp.csr_array]:
+    def aligned(self, data: MatchingData) -> tuple[sp.csr_array, sp.csr_array]:
+        """Return the features of queries as the rows of W are, and those of documents."""
         return (
             take_columns(data.query_rows, data.query_feature_ids, self.query_feature_ids),
             take_columns(data.document_rows, data.document_feature_ids, self.document_feature_ids),
@@ -181,7 +182,7 @@ class Bilinear(MatchingModel):
         self, data: MatchingData, kernel: Kernel, threads: int = 1
     ) -> Callable[[Ints], Floats]:
         """Return a function from positions of queries to their scores, one row per query."""
-        queries, documents = self._aligned(data)
+        queries, documents = self.aligned(data)
         weights = self.weights
 
         def scores(positions: Ints) -> Floats:
@@ -263,6 +264,10 @@ class Diagonal(Bilinear):
         if not np.array_equal(column_of[rows], columns):
             raise ModelFileError("the matrix of a diagonal model is not diagonal; train it again.")
         self._n_shared = at_row.size
+
+    def shared_features(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the positions of the features that both sides share, in queries and documents."""
+        return _shared(self.query_feature_ids, self.document_feature_ids)
 
     @property
     def n_weights(self) -> int:

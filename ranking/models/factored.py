@@ -28,7 +28,7 @@ SAMPLED_ROWS = 4096
 
 def require_dot_product(model: Factored, what: str) -> None:
     """Refuse cosines and histories, for training that knows dot products of own embeddings only."""
-    for name, plain in (("score", "dot"), ("history", "none")):
+    for name, plain in (("score", "dot"), ("history", "ignored")):
         value = getattr(model, name)
         if value != plain:
             raise CombinationError(
@@ -75,7 +75,7 @@ class Factored(MatchingModel):
     score : {"dot", "cosine"}
         Score by the dot product of the two embeddings, or by their cosine, which suits losses with
         many negatives and a temperature.
-    history : {"none", "mean", "mean-only"}
+    history : {"ignored", "mean", "mean-only"}
         Add to the embedding of a query the mean of those of its positives, which the documents
         share; or use that mean alone. For queries without features, and losses whose positives
         share negatives. In training a positive is left out of the mean that scores it. A new query
@@ -97,7 +97,7 @@ class Factored(MatchingModel):
     biases: bool = boolean(True)
     init_scale: float = number(0.1, above=0.0)
     score: str = choice("dot", "dot", "cosine")
-    history: str = choice("none", "none", "mean", "mean-only")
+    history: str = choice("ignored", "ignored", "mean", "mean-only")
 
     query_feature_ids: Ids = dataclasses.field(
         init=False, repr=False, compare=False, default_factory=empty_ids
@@ -108,7 +108,7 @@ class Factored(MatchingModel):
 
     def idle(self) -> set[str]:
         """Return `score` if it is the dot product, and `history` if there is none."""
-        plain = {"score": "dot", "history": "none"}
+        plain = {"score": "dot", "history": "ignored"}
         return {name for name, value in plain.items() if getattr(self, name) == value}
 
     def _setup(self) -> None:

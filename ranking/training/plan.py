@@ -43,7 +43,7 @@ class TrainingPlan(Fitter):
         Specs or objects; "auto" is allowed for model and solver.
     kernel : str or Kernel
     threads : int
-        At least 1. The result does not depend on it.
+        At least 1. Results are identical for any value.
     random_state : int
         Seed; the same seed gives the same model in every kernel.
     callbacks : sequence of str or Callback

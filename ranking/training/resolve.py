@@ -21,6 +21,9 @@ from ranking.registry.manager import get_registry
 
 Parts = tuple[Model, Loss, Regularizer, Solver]
 
+REASONS = 5
+"""The most reasons in a message."""
+
 
 def resolve_parts(
     data: Trainable,
@@ -94,8 +97,7 @@ def _best_compatible(
     problems: Sequence[str],
 ) -> tuple[Model, Solver]:
     """Return the best pair that fits the loss and the regularizer; of equals, the first."""
-    reasons = list(problems)
-    refused: list[Cell] = []
+    refused: list[tuple[Model, Cell]] = []
     compatible: list[tuple[Model, Solver]] = []
     first: list[bool] = []
     for model, solver in pairs:
@@ -105,8 +107,7 @@ def _best_compatible(
             compatible.append((model, solver))
             first.append(compatibility.first_choice)
         else:
-            reasons.append(f"{model.name} x {solver.name}: {compatibility.reason}")
-            refused.append(cell)
+            refused.append((model, cell))
     if compatible:
 
         def merit(at: int) -> tuple[bool, bool, bool]:
@@ -114,12 +115,24 @@ def _best_compatible(
             return _suits(data, model), _made_for(regularizer, model), first[at]
 
         return compatible[max(range(len(compatible)), key=merit)]
-    remedy = grid_of(get_registry()).remedy(refused[0]) if refused else ""
+    remedy = grid_of(get_registry()).remedy(refused[0][1]) if refused else ""
     raise CombinationError(
         f"no model and solver fit loss {loss.name!r} with regularizer {regularizer.name!r}: "
-        + "; ".join(reasons)
+        + "; ".join([*problems, *_reasons(data, refused)])
         + f". Try {remedy or 'other parts'}."
     )
+
+
+def _reasons(data: Trainable, refused: Sequence[tuple[Model, Cell]]) -> list[str]:
+    """Return why cells are refused: those of models that suit the data, and nearly work."""
+    suited = [cell for model, cell in refused if _suits(data, model)]
+    cells = suited or [cell for _, cell in refused]
+    grid = grid_of(get_registry())
+    near = [cell for cell in cells if grid.is_near(cell)]
+    return [
+        f"{cell.model.name} x {cell.solver.name}: {cell.compatibility().reason}"
+        for cell in (near or cells)[:REASONS]
+    ]
 
 
 def _suits(data: Trainable, model: Model) -> bool:

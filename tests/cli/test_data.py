@@ -297,7 +297,7 @@ def test_propensities_of_a_log_are_written_with_its_clicks(tmp_path: Path, packe
     [
         ("query,document,position\na,x,1\n", "needs one column for the click"),
         ("query,document,position,click\na,x,1\n", "line 2: expected 4 columns, got 3"),
-        ("query,document,position,click\na,x,one,1\n", "line 2: 'one' is no whole number"),
+        ("query,document,position,click\na,x,one,1\n", "line 2: 'one' is not an integer"),
         ("", "it has none"),
     ],
 )

@@ -102,14 +102,15 @@ class GroupL1(Regularizer):
         norms, sizes = self._norms(parameters)
         due = step * self.strength * np.sqrt(sizes)
         remaining = np.where(norms > due, (norms - due) / np.where(norms > 0.0, norms, 1.0), 0.0)
-        scale = remaining[self._codes_for(parameters)]
+        scale = remaining[self._codes_for(parameters)].astype(parameters.dtype, copy=False)
         return parameters * (scale if self.by == "columns" else scale[:, None])
 
     def _norms(self, parameters: Array) -> tuple[Array, Array]:
         """Return the norm of each group, and its number of entries."""
         codes = self._codes_for(parameters)
         axis = 0 if self.by == "columns" else 1
-        squares = np.asarray((parameters * parameters).sum(axis=axis), dtype=np.float64)
+        over = "ij,ij->j" if self.by == "columns" else "ij,ij->i"
+        squares = np.einsum(over, parameters, parameters, dtype=np.float64)
         norms: Array = np.sqrt(np.bincount(codes, weights=squares))
         sizes: Array = np.bincount(codes).astype(np.float64) * parameters.shape[axis]
         return norms, sizes

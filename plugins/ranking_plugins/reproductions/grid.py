@@ -7,6 +7,7 @@ again and tested once.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 from collections.abc import Iterator
@@ -15,12 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ranking import JudgedLists, MatchingData, Ranker
-from ranking.data.exclusions import known_pairs
+from ranking.data.exclusions import find_exclusions
 from ranking.kernels.select import get_kernel
 from ranking.metrics.evaluation import evaluate_model, mean
 from ranking.metrics.parse import parse_metric
 from ranking.models.factored import Factored
-from ranking.registry.compatibility import Grid
+from ranking.registry.compatibility import Cell, Grid
 from ranking_plugins.reproductions import Options, Row
 from ranking_plugins.reproductions.held_out import read_likes
 from ranking_plugins.reproductions.letor import read_fold
@@ -138,8 +139,12 @@ def _ohsumed(options: Options) -> Task:
 
 def _works(task: Task, loss: str, regularizer: str, solver: str) -> bool:
     name = " x ".join((task.model.partition(":")[0], loss, regularizer, solver))
-    cells = {str(cell): cell for cell in Grid().cells()}
-    return cells[name].compatibility().works
+    return _cells()[name].compatibility().works
+
+
+@functools.cache
+def _cells() -> dict[str, Cell]:
+    return {str(cell): cell for cell in Grid().cells()}
 
 
 class Measured(NamedTuple):
@@ -173,7 +178,7 @@ def _quality(task: Task, model: Any, train: Data, test: Data, options: Options) 
     metric = parse_metric(task.metric)
     known = None
     if isinstance(train, MatchingData) and isinstance(test, MatchingData):
-        known = known_pairs(test, train)
+        known = find_exclusions(test, train)
     kernel = get_kernel(options.kernel)
     values = evaluate_model(model, [metric], test, kernel, options.threads, known)
     return mean(values[metric.spelled()])

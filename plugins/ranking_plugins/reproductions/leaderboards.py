@@ -294,7 +294,9 @@ def last_out_values(ranker: Ranker, split: Split, seed: int) -> dict[str, float]
             last = test.relevance.indices[test.relevance.indptr[user]]
             row = np.searchsorted(train.query_ids, test.query_ids[user])
             own = train.relevance.indices[slice(*train.relevance.indptr[row : row + 2])]
-            others = np.setdiff1d(np.arange(scores.size), np.append(own, last))
+            free = np.ones(scores.size, np.bool_)
+            free[own], free[last] = False, False
+            others = np.flatnonzero(free)
             sampled = rng.choice(others, min(CANDIDATES, others.size), replace=False)
             rank = int((scores[sampled] >= scores[last]).sum())  # ties count against it
             hits.append(rank < 10)

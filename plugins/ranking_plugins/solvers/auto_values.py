@@ -51,7 +51,7 @@ def _learning_rate(solver: SGD, problem: TrainingProblem, settings: SgdSettings)
     if problem.model.form != "vector" or solver.learning_rate != "auto":
         return settings.learning_rate
     rows = cast(JudgedLists, problem.data)
-    return estimate_rate(rows, LowerRows.of(rows), problem.kernel, problem.seed)
+    return estimate_rate(rows, LowerRows.of(rows), problem)
 
 
 def _batch_size(problem: TrainingProblem, settings: SgdSettings) -> int:

@@ -55,11 +55,25 @@ class BilinearSteps(Steps):
         self._set_inputs()
         self.penalty = self._penalty(problem.regularizer)
         self.prox_between_calls = self.penalty.prox_between_calls
-        self.weights = self.penalty.begin(problem.kernel, self.model)
+        self.weights = self._begin()
         self.rank_weights = self._rank_weights()
 
     def _penalty(self, regularizer: Regularizer | None) -> Penalty:
         return Penalty(regularizer, self.model)
+
+    def _begin(self) -> BilinearWeights:
+        """Return the weights of the model in the form in which they are trained."""
+        return self.penalty.begin(self.problem.kernel, self.model)
+
+    @property
+    def transposed(self) -> bool:
+        """Whether W is trained with one row per document feature."""
+        return self.penalty.transposed
+
+    @property
+    def grows(self) -> bool:
+        """Whether steps may change weights that are 0."""
+        return self.model.grows and not self.refitting
 
     def _check_trainable(self) -> None:
         if not self.is_partial:
@@ -116,11 +130,7 @@ class BilinearSteps(Steps):
 
     def set_data(self, data: MatchingData) -> None:
         """Continue with other data; add rows and columns for new features."""
-        if self.penalty.group is not None and not self.model.knows(data):
-            raise CombinationError(
-                f"regularizer {self.problem.regularizer.name!r} weights groups by their size, so "
-                "features cannot be added; use l1 or l2."
-            )
+        self._refuse_groups(data)
         self.update_model()
         self.model.synchronize()
         shape = self.model.weights.shape
@@ -132,6 +142,13 @@ class BilinearSteps(Steps):
         self.data = data
         self._set_inputs()
         self.rank_weights = self._rank_weights()
+
+    def _refuse_groups(self, data: MatchingData) -> None:
+        if self.penalty.group is not None and not self.model.knows(data):
+            raise CombinationError(
+                f"regularizer {self.problem.regularizer.name!r} weights groups by their size, so "
+                "features cannot be added; use l1 or l2."
+            )
 
     def begin_refit(self) -> None:
         """Restart from the result, without a penalty; zeros stay zero."""
@@ -174,6 +191,16 @@ class BilinearSteps(Steps):
         )
         return margins, self._reweighted(single, negatives, weights)
 
+    def with_one_positive(self, source: Source) -> Ints:
+        """Return triplets of query, positive and all negatives; of several positives, one."""
+        triplets, options = cast(Ints, source), self._options()
+        return one_positive(self.problem.loss, self.weights, self.inputs, triplets, options)
+
+    def all_margins(self, triplets: Ints) -> Floats:
+        """Return the margins to the negatives of each triplet at the current weights."""
+        margins = self.weights.margins(self.inputs, split_negatives(triplets), **self._options())
+        return margins.reshape(triplets.shape[0], -1)
+
     def _take_steps(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
         """Take a step for each triplet; apply a penalty that no kernel has at the boundaries."""
         triplets = cast(Ints, source)
@@ -182,15 +209,19 @@ class BilinearSteps(Steps):
             part = slice(start, stop)
             margins[part], weights[part] = self._train(triplets[part], eta[part])
             if rate > 0.0:
-                shrunk = self.penalty.prox(self.weights.weights(), rate)
-                self.weights = BilinearWeights(self.problem.kernel, shrunk)
+                self._shrink(rate)
         return margins, weights
+
+    def _shrink(self, rate: float) -> None:
+        """Apply a penalty that no kernel has, for the sum of the learning rates of some steps."""
+        shrunk = self.penalty.prox(self.weights.weights(), rate)
+        self.weights = BilinearWeights(self.problem.kernel, shrunk)
 
     def _train(self, triplets: Ints, eta: Floats) -> tuple[Floats, Floats]:
         rule = UpdateRule(
             prox_interval=self.settings.prox_interval,
             **self.penalty.strengths(),
-            grow=self.model.grows and not self.refitting,
+            grow=self.grows,
         )
         batch = self.solver.batch_size
         if self.listwise is not None:
@@ -211,12 +242,12 @@ class BilinearSteps(Steps):
                 self.rank_weights,
             ),
             rule=rule,
-            transposed=self.penalty.transposed,
+            transposed=self.transposed,
             execution=Execution(batch_size, hogwild, self.problem.threads),
         )
 
     def _options(self) -> dict[str, Any]:
-        return {"transposed": self.penalty.transposed, "threads": self.problem.threads}
+        return {"transposed": self.transposed, "threads": self.problem.threads}
 
     @property
     def in_python(self) -> bool:
@@ -271,7 +302,7 @@ class BilinearSteps(Steps):
 
     def update_model(self) -> None:
         """Let the model copy W when it is needed."""
-        self.model.follow(self.weights, self.penalty.transposed)
+        self.model.follow(self.weights, self.transposed)
 
     def apply_pending_penalty(self) -> None:
         """Apply a penalty that no kernel has to W of the model, also before the first step."""
@@ -296,7 +327,7 @@ class BilinearSteps(Steps):
         self.penalty = self._penalty(None if self.refitting else self.problem.regularizer)
         self.prox_between_calls = self.penalty.prox_between_calls
         rows, columns = self.inputs.n_query_features, self.inputs.n_document_features
-        width = rows if self.penalty.transposed else columns
+        width = rows if self.transposed else columns
         self.weights = BilinearWeights.restore(self.problem.kernel, width, arrays)
 
 

@@ -177,12 +177,37 @@ class FactoredSteps(Steps):
         )
         return margins.astype(np.float64), weights.astype(np.float64)
 
+    def with_one_positive(self, source: Source) -> Ints:
+        """Return triplets of query, positive and all negatives; of several positives, one."""
+        positives, rank = self.problem.loss.positives
+        triplets = self._triplets(source)
+        if positives == 1:
+            return triplets
+        selected, _, _ = self.weights.sample(
+            self.inputs,
+            triplets,
+            rank_weights=self.rank_weights,
+            n_positives=positives,
+            positive_rank=rank,
+            threads=self.problem.threads,
+        )
+        return np.concatenate((selected[:, :2], triplets[:, 1 + positives :]), axis=1)
+
+    def all_margins(self, triplets: Ints) -> Floats:
+        """Return the margins to the negatives of each triplet at the current embeddings."""
+        return self._listwise_margins(triplets)
+
     def _triplets(self, source: Source) -> Ints:
         """Return the triplets, sampled here if they are not given."""
         if not isinstance(source, TripletSampler):
             return source
         return self.problem.kernel.sampling.sample_triplets(
-            source.lists, source.seed, source.first, source.count, source.max_trials
+            source.lists,
+            source.seed,
+            source.first,
+            source.count,
+            source.max_trials,
+            source.n_positives,
         )
 
     def _listwise_margins(self, triplets: Ints) -> Floats:

@@ -109,16 +109,15 @@ class LBFGS(Solver):
                 )
         elif "listwise" not in loss.interfaces and not issubclass(loss, SupportsWholeLists):
             return Compatibility(False, loss.unsupported_reason("listwise"))
-        if regularizer.granularity != "entry" and not issubclass(
-            regularizer, SupportsQuadraticForm
-        ):
+        is_quadratic = issubclass(regularizer, SupportsQuadraticForm)
+        if regularizer.granularity != "entry" and not is_quadratic:
             return Compatibility(
                 False,
                 "the regularizer is not a sum over single weights, and a step that L-BFGS takes "
-                "for a gradient has no prox in its metric; only l1 and l2 have orthants and "
+                "for a gradient has no prox in its metric; only l1, l2 and graph have orthants or "
                 "gradients",
             )
-        return Compatibility(True, first_choice="coordinate" not in loss.interfaces)
+        return Compatibility(True, first_choice=is_quadratic or "coordinate" not in loss.interfaces)
 
     def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Yield one result per `iterations` iterations."""

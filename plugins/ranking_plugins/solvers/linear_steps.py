@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import scipy.sparse as sp
 
-from ranking.contracts.loss import ListwiseLoss
+from ranking.contracts.loss import ListwiseLoss, PairwiseLoss
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import TrainingProblem
 from ranking.data.judged_lists import JudgedLists
 from ranking.errors import CombinationError
 from ranking.kernels.bilinear import BilinearInputs
 from ranking.kernels.contract import UpdateRule
-from ranking.kernels.kernel import Kernel
 from ranking.models.bilinear import Bilinear
 from ranking.models.linear import Linear
 from ranking_plugins.losses.whole_lists import WholeLists, whole_lists
@@ -62,7 +61,7 @@ class LinearSteps(BilinearSteps):
         model.weights = sp.csr_array(self.linear.weights[None, :])
         super().__init__(solver, dataclasses.replace(problem, model=model))
         if solver.learning_rate == "auto":
-            rate = estimate_rate(self.rows, self.lower, problem.kernel, problem.seed)
+            rate = estimate_rate(self.rows, self.lower, problem)
             self.settings = dataclasses.replace(
                 self.settings,
                 learning_rate=rate,
@@ -177,6 +176,11 @@ class LinearSteps(BilinearSteps):
         trial = np.argmax(triplets[:, 2:] == negatives[:, None], axis=1) + 1
         return np.where(weights > 0.0, self.by_rank[self.below[triplets[:, 1]] // trial], 0.0)
 
+    def n_ranked(self, triplets: Ints) -> int | Ints:
+        """Return the number of rows below each row."""
+        below: Ints = self.below[triplets[:, 1]]
+        return below
+
     def update_model(self) -> None:
         """Copy the weights to the model."""
         super().update_model()
@@ -188,10 +192,16 @@ class LinearSteps(BilinearSteps):
         self.linear.weights = self.model.weights.toarray()[0]
 
 
-def estimate_rate(rows: JudgedLists, lower: LowerRows, kernel: Kernel, seed: int) -> float:
-    """Return 1 over the mean squared difference of a pair: features may have any scale."""
-    triplets, _ = lower.sample(kernel, seed, 0, RATE_SAMPLE)
+def estimate_rate(rows: JudgedLists, lower: LowerRows, problem: TrainingProblem) -> float:
+    """Return 1 over the mean squared difference of a pair, and over its mean weight at the start.
+
+    So features may have any scale, and so may the weights of ranks: where all rows below violate
+    the margin, the first trial finds one, and the rank is their number.
+    """
+    triplets, below = lower.sample(problem.kernel, problem.seed, 0, RATE_SAMPLE)
     difference = rows.features[triplets[:, 1]] - rows.features[triplets[:, 2]]
     values = np.asarray(difference.data if sp.issparse(difference) else difference, np.float64)
     square = float((values * values).sum()) / RATE_SAMPLE
+    if "pairwise" in problem.loss.interfaces:
+        square *= abs(float(np.mean(cast(PairwiseLoss, problem.loss).rank_weight(below))))
     return 1.0 / square if square > 0.0 else 1.0

@@ -55,13 +55,13 @@ class QueryHistories:
 
 def histories_of(model: Factored, data: MatchingData) -> QueryHistories | None:
     """Return the histories of the queries, if the model uses them."""
-    if model.history == "none":
+    if model.history == "ignored":
         return None
     if data.relevance is None or not _have_own_features(data.queries):
         what = "labels" if data.relevance is None else "features of queries (users)"
         raise DataError(
             f"history={model.history} is for queries that are known by id and have positives, and "
-            f"these data have {what}; leave them out, or use history=none."
+            f"these data have {what}; leave them out, or use history=ignored."
         )
     return QueryHistories(data.relevance)
 

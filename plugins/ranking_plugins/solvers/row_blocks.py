@@ -24,6 +24,7 @@ from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from ranking.contracts.regularizer import (
     SupportsRowWeights,
@@ -171,7 +172,9 @@ class RowBlocks:
             self._restore(problem.state)
         else:
             for side in (0, 1):  # the initial embeddings may violate a constraint
-                self._set(side, self.regularizers[side].prox(self._matrix(side), 0.0))
+                matrix = self._matrix(side)
+                for rows in self._chunks(side):
+                    matrix[rows] = self.regularizers[side].prox(self._wide(side, matrix[rows]), 0.0)
         self.margins = self._margins()
         self.objective = self._objective(self.margins)
 
@@ -203,8 +206,7 @@ class RowBlocks:
         matrix, biases = self._matrix(side).copy(), self.model.document_biases.copy()
         while self.factor <= LARGEST:
             steps = self._steps(side, curvature)
-            moved = matrix - steps[:, None] * gradient
-            self._set(side, self._prox(side, moved, steps))
+            self._move(side, matrix, gradient, steps)
             if side and biases.size:
                 self.model.document_biases[:] = biases - steps * slopes
             margins = self._margins()
@@ -215,11 +217,19 @@ class RowBlocks:
                 return True
             self.factor *= GROW
         self.factor = 1.0
-        self._set(side, matrix)
+        self._matrix(side)[:] = matrix
         self.model.document_biases[:] = biases
         return False
 
-    def _majorizer(self, side: int) -> tuple[Floats, Floats, Floats]:
+    def _move(self, side: int, matrix: Singles, gradient: Singles, steps: Floats) -> None:
+        """Set the rows of one side to the prox of ``matrix - steps * gradient``."""
+        moved = self._matrix(side)
+        for rows in self._chunks(side):
+            own = self._wide(side, matrix[rows])
+            sizes = steps[rows, None].astype(own.dtype)  # powers of 2
+            moved[rows] = self._prox(side, rows, own - sizes * gradient[rows], steps[rows])
+
+    def _majorizer(self, side: int) -> tuple[Singles, Floats, Floats]:
         """Return gradient and curvature of each row, and the slopes of the biases."""
         count = self.margins.shape[0]
         slopes = self.lists.matrix(self.loss.margin_slopes(self.margins) / count, -1.0)
@@ -233,7 +243,7 @@ class RowBlocks:
         gradient = own.gradient(own.times(slopes, others))
         curvature = own.curvature(bends @ norms)
         return (
-            gradient[:, : self.model.dimensions].astype(np.float64),
+            gradient[:, : self.model.dimensions],
             curvature,
             self._bias_slopes(slopes) if side else np.zeros(0),
         )
@@ -262,34 +272,45 @@ class RowBlocks:
             loss = float(self.loss.margin_values(margins).mean())
         return loss + sum(self._penalty(side, self._matrix(side)) for side in (0, 1))
 
-    def _penalty(self, side: int, matrix: Floats) -> float:
+    def _penalty(self, side: int, matrix: Singles) -> float:
         regularizer = self.regularizers[side]
-        if self.row_weights is None:
-            return regularizer.penalty(matrix)
-        weighted = cast(SupportsRowWeights, regularizer)
-        return weighted.weighted_penalty(matrix, self.row_weights[side])
+        total = 0.0
+        for rows in self._chunks(side):
+            part = self._wide(side, matrix[rows])
+            if self.row_weights is None:
+                total += regularizer.penalty(part)
+            else:
+                weighted = cast(SupportsRowWeights, regularizer)
+                total += weighted.weighted_penalty(part, self.row_weights[side][rows])
+        return total
 
-    def _prox(self, side: int, matrix: Floats, steps: Floats) -> Floats:
-        """Return the prox of each row with its own step."""
+    def _chunks(self, side: int) -> Iterator[slice]:
+        """Yield the rows by chunks, if a penalty acts on them independently."""
+        n_rows = self._whole(side).shape[0]
+        size = n_rows if self.regularizers[side].granularity == "matrix" else PROX_ROWS
+        for start in range(0, n_rows, size):
+            yield slice(start, start + size)
+
+    def _wide(self, side: int, rows: Singles) -> NDArray[Any]:
+        """Return rows in double precision, but a whole matrix as it is: without a copy."""
+        matrix = self.regularizers[side].granularity == "matrix"
+        return rows if matrix else rows.astype(np.float64)
+
+    def _prox(self, side: int, rows: slice, moved: NDArray[Any], steps: Floats) -> NDArray[Any]:
+        """Return the prox of each of these rows with its own step."""
         regularizer = self.regularizers[side]
+        if regularizer.granularity == "matrix":  # whose rows have one step
+            return regularizer.prox(moved, float(steps.max(initial=0.0)))
         if self.row_weights is not None:
-            steps = steps * self.row_weights[side]
-        if regularizer.granularity == "matrix":
-            return prox_by_row(regularizer, matrix, steps)
-        shrunk: Floats = np.empty_like(matrix)
-        for start in range(0, matrix.shape[0], PROX_ROWS):
-            rows = slice(start, start + PROX_ROWS)
-            shrunk[rows] = prox_by_row(regularizer, matrix[rows], steps[rows])
-        return shrunk
+            steps = steps * self.row_weights[side][rows]
+        return prox_by_row(regularizer, moved, steps)
 
     def _whole(self, side: int) -> Singles:
         return (self.model.U, self.model.V)[side]
 
-    def _matrix(self, side: int) -> Floats:
-        return self._whole(side)[:, : self.model.dimensions].astype(np.float64)
-
-    def _set(self, side: int, matrix: Floats) -> None:
-        self._whole(side)[:, : self.model.dimensions] = matrix
+    def _matrix(self, side: int) -> Singles:
+        """Return the embeddings in training, without the padding."""
+        return self._whole(side)[:, : self.model.dimensions]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,7 +21,7 @@ from ranking.contracts.model import MatchingModel, Model
 from ranking.contracts.parameters import integer, number
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import Compatibility, EpochResult, Solver, State, TrainingProblem
-from ranking.data.exclusions import Pairs, known_pairs
+from ranking.data.exclusions import Pairs, find_exclusions
 from ranking.data.matching_data import MatchingData
 from ranking.data.split import split_data
 from ranking.errors import DataError
@@ -146,7 +146,7 @@ class Contest:
         )
         self.part, held_out = (cast(MatchingData, half) for half in halves)
         self.valid = _some_users(held_out, solver.users, problem.seed)
-        self.exclusions = known_pairs(self.valid, self.part, but_relevant=True)
+        self.exclusions = find_exclusions(self.valid, self.part, but_relevant=True)
         self.families = families_for(self.data, MOST_WEIGHTS)
         self.measured: list[Measured] = []
         self.trained: dict[Measured, tuple[Any, ...]] = {}

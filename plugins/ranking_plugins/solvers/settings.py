@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+import scipy.sparse as sp
 
 from ranking.contracts.loss import SharedNegativesLoss
 from ranking.contracts.regularizer import OrthogonalColumns, kernel_forms
@@ -16,6 +17,7 @@ from ranking.data.triplets import member_values, positive_lists
 from ranking.errors import DataError
 from ranking.kernels.contract import Floats, Ints
 from ranking.kernels.sampling import MAX_COUNT, PositiveLists
+from ranking.models.bilinear import Diagonal
 
 if TYPE_CHECKING:
     from ranking_plugins.solvers.sgd import SGD
@@ -33,7 +35,11 @@ SHARED_RATE = 0.03
 """The learning rate of Adam for embeddings."""
 
 BOUNDARIES = 16
-"""Applications of a penalty per epoch, if it is applied between calls of the kernel."""
+"""The least number of applications of a penalty per epoch, if a kernel's loop does not have it."""
+
+SWEEP_INTERVAL = 100
+"""Steps between two applications of a penalty to a matrix, at least if that is a sweep over its
+entries; in the loop of a kernel it is none."""
 
 MAX_EVALUATED, MIN_EVALUATED, EVALUATED_SHARE = 16384, 512, 16
 """The loss is reported for a sixteenth of the triplets of an epoch, within these limits."""
@@ -82,8 +88,10 @@ def resolve_settings(solver: SGD, problem: TrainingProblem) -> SgdSettings:
     if interval == "auto" and takes_whole_lists(problem):
         interval = 1
     elif interval == "auto":
-        in_loop = not factors and "matrix" in kernel_forms(problem.regularizer)
-        interval = 100 if in_loop else -(-int(epoch) // BOUNDARIES)
+        interval = -(-int(epoch) // BOUNDARIES)
+        if not factors:
+            in_loop = "matrix" in kernel_forms(problem.regularizer)
+            interval = SWEEP_INTERVAL if in_loop else min(_steps_per_sweep(problem), interval)
     if shares_negatives(problem):  # whole blocks, which a penalty must not cut
         block = SHARED_BATCH if solver.batch_size == "auto" else int(solver.batch_size)
         interval = -(-int(interval) // block) * block
@@ -113,6 +121,30 @@ def resolve_settings(solver: SGD, problem: TrainingProblem) -> SgdSettings:
 def takes_whole_lists(problem: TrainingProblem) -> bool:
     """Return whether a step takes a whole judged list: for a listwise loss."""
     return problem.model.form == "vector" and "pairwise" not in problem.loss.interfaces
+
+
+def _steps_per_sweep(problem: TrainingProblem) -> int:
+    """Return the steps that read about as many entries as the matrix or vector of weights has.
+
+    The more often a penalty is applied, the closer training comes to the minimum. A sweep that
+    applies it takes as long as these steps.
+    """
+    data = problem.data
+    if isinstance(data, JudgedLists):
+        width = data.features.shape[1]
+        stored = data.features.nnz / max(data.n_rows, 1) if sp.issparse(data.features) else width
+        return _interval(width, 2.0 * stored)
+    queries, documents = (
+        rows.nnz / max(rows.shape[0], 1) for rows in (data.query_rows, data.document_rows)
+    )
+    n_features = data.query_feature_ids.size, data.document_feature_ids.size
+    if isinstance(problem.model, Diagonal):
+        return _interval(min(n_features), 2.0 * min(queries, documents))
+    return _interval(n_features[0] * n_features[1], 2.0 * queries * documents)
+
+
+def _interval(entries: int, read: float) -> int:
+    return max(SWEEP_INTERVAL, -(-entries // max(int(read), 1)))
 
 
 def shares_negatives(problem: TrainingProblem) -> bool:

@@ -15,9 +15,13 @@ from numpy.typing import NDArray
 from ranking.contracts.loss import Loss, SharedNegativesLoss
 from ranking.contracts.model import Model
 from ranking.contracts.parameters import boolean, choice, integer, number
-from ranking.contracts.regularizer import OrthogonalColumns, Regularizer, target_density
+from ranking.contracts.regularizer import (
+    OrthogonalColumns,
+    Regularizer,
+    SupportsQuadraticForm,
+    target_density,
+)
 from ranking.contracts.solver import (
-    YES,
     Compatibility,
     EpochResult,
     History,
@@ -26,12 +30,14 @@ from ranking.contracts.solver import (
 )
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError, DataError, PartError
+from ranking.models.bilinear import Diagonal
 from ranking.models.factored import Factored
 from ranking_plugins.losses.lambdarank import LambdaRank
 from ranking_plugins.preference_pairs import SEVERAL_GRADES
 from ranking_plugins.solvers.auto_values import sgd_auto_values
 from ranking_plugins.solvers.bilinear_steps import BilinearSteps
 from ranking_plugins.solvers.density import Trial, find_strength
+from ranking_plugins.solvers.diagonal_steps import DiagonalSteps
 from ranking_plugins.solvers.factored_steps import FactoredSteps
 from ranking_plugins.solvers.functions import FIXED_IDENTITY, NO_GRADIENT, SAMPLED_RANKS
 from ranking_plugins.solvers.linear_steps import LinearSteps
@@ -59,9 +65,9 @@ class SGD(Solver):
     max_steps : int or "auto"
         Number of triplets in all, instead of `epochs`; the last epoch may be shorter.
     learning_rate : float or "auto"
-        C of the schedule. "auto" is 200 for a matrix of weights, 0.05 for embeddings (0.3 for
-        orthonormal ones), and for judged rows 1 over the mean squared difference of a sampled
-        pair.
+        The constant C in the formula of `schedule`. "auto" is 200 for a matrix of weights, 0.05
+        for embeddings (0.3 for orthonormal ones), and for judged rows 1 over the mean squared
+        difference of a sampled pair and over the mean weight of a violation.
     schedule : {"auto", "inverse-sqrt", "constant", "inverse", "adagrad"}
         The learning rate of step t: C / sqrt(t), C, or C / t. For embeddings also Adagrad, C over
         the root of the sum of a parameter's squared gradients; or adam, for losses whose positives
@@ -85,8 +91,9 @@ class SGD(Solver):
         uniform ones (log-Q correction).
     prox_interval : int or "auto"
         Steps between two applications of a penalty that is not applied at each step; "auto" is 100,
-        or for embeddings a sixteenth of an epoch. With shared negatives it is rounded up to whole
-        blocks.
+        or for embeddings a sixteenth of an epoch. A penalty of rows sweeps over a matrix of
+        weights: as many steps as read the entries of the matrix once, at least 100 and at most a
+        sixteenth of an epoch. With shared negatives it is rounded up to whole blocks.
     refit : bool
         Train again from the result, with the same triplets in the same order and without a
         penalty; weights that are zero stay zero.
@@ -163,7 +170,10 @@ class SGD(Solver):
         if form not in regularizer.forms or model.form in regularizer.unsupported:
             missing = f"the regularizer has no operator for {form} parameters"
             return Compatibility(False, regularizer.unsupported.get(model.form, missing))
-        return YES
+        # Solvers of all lists at once are faster than steps of single lists, which run in Python.
+        by_lists = "pairwise" not in loss.interfaces
+        smooth = loss.is_smooth and issubclass(regularizer, SupportsQuadraticForm)
+        return Compatibility(True, first_choice=model.form != "vector" or not (by_lists or smooth))
 
     def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Yield one result per epoch; a refit takes as many steps again."""
@@ -188,6 +198,8 @@ class SGD(Solver):
         """Return the steps for the form of the parameters of the model."""
         if shares_negatives(problem):
             return SharedSteps(self, problem)
+        if isinstance(problem.model, Diagonal):
+            return DiagonalSteps(self, problem)
         kinds = {"vector": LinearSteps, "matrix": BilinearSteps, "factors": FactoredSteps}
         return kinds[problem.model.form](self, problem)
 

@@ -17,10 +17,11 @@ from ranking.data.matching_data import MatchingData
 from ranking.errors import DivergenceError
 from ranking.kernels.contract import BUILTIN_FORMS
 from ranking.kernels.sampling import PositiveLists, TripletSampler
+from ranking_plugins.losses.sampled_ranks import rank_losses
 from ranking_plugins.losses.whole_lists import SupportsWholeLists
 from ranking_plugins.solvers.listwise_steps import check_shift_invariance
 from ranking_plugins.solvers.schedules import learning_rates
-from ranking_plugins.solvers.settings import resolve_settings, sampling_lists
+from ranking_plugins.solvers.settings import MIN_EVALUATED, resolve_settings, sampling_lists
 
 if TYPE_CHECKING:
     from ranking_plugins.solvers.sgd import SGD
@@ -230,14 +231,45 @@ class Steps(ABC):
 
     def mean_loss(self, source: Source) -> float:
         """Return the mean loss of triplets at the current parameters."""
+        losses = self.losses(source)
+        return float(losses.mean()) if losses.size else 0.0
+
+    def losses(self, source: Source) -> Floats:
+        """Return the loss of each triplet at the current parameters, as it is reported."""
         with np.errstate(over="ignore", invalid="ignore"):
-            losses = self._losses(*self.margins(source))
-            return float(losses.mean()) if losses.size else 0.0
+            if not self.searches:
+                return self._losses(*self.margins(source))
+            triplets = self.with_one_positive(source)
+            margins = self.all_margins(triplets)
+            losses = rank_losses(self.loss, margins, self.n_ranked(triplets))
+            if self.solver.weighting == "relevance":
+                pairs = self.data.relevance[triplets[:, 0], triplets[:, 1]]
+                losses *= np.asarray(pairs).ravel()
+            return losses
+
+    @property
+    def searches(self) -> bool:
+        """Whether steps sample negatives until one violates the margin."""
+        return self.listwise is None and self.loss.trials > 1
+
+    @abstractmethod
+    def with_one_positive(self, source: Source) -> Ints:
+        """Return triplets of query, positive and all negatives; of several positives, one."""
+
+    @abstractmethod
+    def all_margins(self, triplets: Ints) -> Floats:
+        """Return the margins to the negatives of each triplet at the current parameters."""
+
+    def n_ranked(self, triplets: Ints) -> int | Ints:
+        """Return the number of negatives of each positive."""
+        return self.data.n_documents - 1
 
     @property
     def evaluation_count(self) -> int:
         """The number of triplets, or lists, at which the loss is reported."""
         count = self.settings.evaluation_count
+        if self.searches:
+            return max(count // self.n_negatives, min(count, MIN_EVALUATED))
         return max(count // self.n_negatives, 1) if self.listwise else count
 
     @property

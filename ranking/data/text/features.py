@@ -187,7 +187,7 @@ class TextFeatures(Part):
             )
 
     def auto_values(self, problem: object = None) -> dict[str, Any]:
-        """Return what `unit_length` is, if it is "auto"."""
+        """Return the resolved value of `unit_length`, if it is "auto"."""
         return {"unit_length": self.weighting == "tf-idf"} if self.unit_length == "auto" else {}
 
     def idle(self) -> set[str]:

@@ -156,9 +156,22 @@ class ByHand:
         losses = []
         for triplet in triplets.tolist():
             better, _, margin, weight = self.violation(*triplet)
-            weight *= 1.0 if importance is None else importance[triplet[0], better]
-            losses.append(weight * self.loss.pairwise_value(np.array([margin]))[0])
+            value = weight * self.loss.pairwise_value(np.array([margin]))[0]
+            if self.loss.trials > 1:
+                value = self.integral(triplet[0], better, triplet[1 + positives :])
+            losses.append(value * (1.0 if importance is None else importance[triplet[0], better]))
         return np.mean(losses)
+
+    def integral(self, query, better, negatives):
+        """Integrate L(x) / x from 1 to 1 + the sum of violations, in steps of whole numbers."""
+        n_ranked, total, place, harmonic = self.d.shape[0] - 1, 0.0, 1, 1.0
+        margins = [self.score(query, better) - self.score(query, worse) for worse in negatives]
+        end = 1.0 + n_ranked * np.mean([max(0.0, 1.0 - margin) for margin in margins])
+        while place < min(end, n_ranked):
+            total += harmonic * np.log(min(end, place + 1.0) / place)
+            place += 1
+            harmonic += 1.0 / place
+        return total + harmonic * np.log(max(end, place) / place)
 
     def train(self, triplets, rates, epoch, block, importance=None):
         """Blocks start again with each epoch."""
@@ -1017,7 +1030,8 @@ def test_default_strengths_remove_nothing_and_have_an_effect(make_tastes, loss, 
     free = Ranker(model, loss, "none", "sgd", random_state=SEED).fit(data)
     assert fitted.model_.density > 0.9
     l2 = 0.001 if loss == "warp" else 0.1 / 140
-    assert fitted.regularizer_.strength == {"l2": l2}.get(regularizer, 0.002 / 140)
+    strengths = {"l2": l2, "l1l2-row": 0.002 / 140}
+    assert fitted.regularizer_.strength == strengths.get(regularizer, 0.01 / 140)
     assert 0.0 < norms(fitted.model_.U).sum() < norms(free.model_.U).sum()
     assert f"{regularizer}:strength={fitted.regularizer_.strength}" in str(fitted.description_)
 

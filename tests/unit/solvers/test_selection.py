@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ranking import MatchingData, Ranker, split_data
-from ranking.data.exclusions import known_pairs
+from ranking.data.exclusions import find_exclusions
 from ranking.errors import CombinationError, DataError, ModelFileError, PartError
 from ranking.metrics.evaluation import evaluate_model, mean
 from ranking.metrics.parse import parse_metric
@@ -97,7 +97,7 @@ def test_the_value_of_a_sum_is_that_of_a_combination(data):
         component = Ranker.from_recipe(one["recipe"], **SMALL[one["recipe"]][0].parts).fit(part)
         component.model_ = component.model_.adjusted(**one["variant"]) or component.model_
         pair.append(component)
-    exclusions = known_pairs(held_out, part, but_relevant=True)
+    exclusions = find_exclusions(held_out, part, but_relevant=True)
 
     def value(share: float) -> float:
         model = Combination(pair, normalize=True)
