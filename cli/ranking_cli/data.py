@@ -67,9 +67,9 @@ def data(path: Path, form: str, resources: Resources, **options: Any) -> None:
     instead, where the formats hold the same kind of data: letor from letor, qrels and run from TREC
     or BEIR files, tsv and parquet from interactions.
 
-    --split writes train and test into a folder, in the format of PATH: by-query (no query is
-    divided), by-time (the latest interactions are for test), leave-one-out (the last interaction
-    of each user, or a random one) or random.
+    --split writes train and test into a folder, in the format of PATH, and texts with judgements
+    as a BEIR folder: by-query (no query is divided), by-time (the latest interactions are for
+    test), leave-one-out (the last interaction of each user, or a random one) or random.
 
     --propensities takes a log with a header and one row per document that was shown: query,
     document, position and click (0 or 1). It estimates how likely each position is examined.

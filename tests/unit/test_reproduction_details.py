@@ -69,12 +69,12 @@ def test_the_largest_weights_of_each_label_are_kept():
     weights = rng.normal(size=(4, 20))
     model = Bilinear()
     model.weights = sp.csr_array(weights)
-    found = corel.largest(corel.Chosen(model, 1.0), 0.1).model.weights.toarray()
-    assert (np.count_nonzero(found, axis=1) == 2).all()
-    for row, pruned in zip(weights, found, strict=True):
-        kept = np.flatnonzero(pruned)
-        assert set(kept) == set(np.argsort(-np.abs(row))[:2])
-        assert np.array_equal(row[kept], pruned[kept])
+    pruned_weights = corel.largest(corel.Chosen(model, 1.0), 0.1).model.weights.toarray()
+    assert (np.count_nonzero(pruned_weights, axis=1) == 2).all()
+    for row, pruned in zip(weights, pruned_weights, strict=True):
+        remaining = np.flatnonzero(pruned)
+        assert set(remaining) == set(np.argsort(-np.abs(row))[:2])
+        assert np.array_equal(row[remaining], pruned[remaining])
     assert np.array_equal(model.weights.toarray(), weights)
 
 

@@ -279,8 +279,8 @@ def test_sgd_reaches_the_optimum_of_proximal_gradients(regularizer):
         W = penalty.prox(sp.csr_array(W - rate * squared_hinge(pairs, W)[1]), rate).toarray()
     optimum = squared_hinge(pairs, W)[0] + penalty.penalty(sp.csr_array(W))
     ranker = Ranker("bilinear", "squared-hinge", regularizer, SGD).fit(data)
-    found = ranker.model_.weights
-    reached = squared_hinge(pairs, found.toarray().astype(float))[0] + penalty.penalty(found)
+    trained = ranker.model_.weights
+    reached = squared_hinge(pairs, trained.toarray().astype(float))[0] + penalty.penalty(trained)
     assert optimum - 1e-6 <= reached <= 1.01 * optimum
 
 
@@ -291,8 +291,8 @@ def test_kernels_and_threads_have_the_same_bits(model, regularizer, load_kernel)
     data, weights = matching(), []
     for kernel, threads in (("reference", 1), ("cython", 2), ("rust", 1)):
         ranker = Ranker(model, "hinge", regularizer, solver, threads=threads)
-        found = ranker.set_params(kernel=load_kernel(kernel)).fit(data).model_.weights
-        weights.append(found.toarray())
+        trained = ranker.set_params(kernel=load_kernel(kernel)).fit(data).model_.weights
+        weights.append(trained.toarray())
     assert all(np.array_equal(weights[0], each) for each in weights)
 
 
@@ -369,9 +369,9 @@ def test_a_mask_holds_in_training_and_for_new_features():
     ranker.partial_fit(wider(), steps=300)
     rows, columns = ranker.model_.weights.tocoo().coords
     allowed |= {(4, 4), (4, 0), (0, 4)}
-    found = set(zip(rows.tolist(), columns.tolist(), strict=True))
-    assert found <= allowed
-    assert (4, 0) in found
+    trained = set(zip(rows.tolist(), columns.tolist(), strict=True))
+    assert trained <= allowed
+    assert (4, 0) in trained
 
 
 @pytest.mark.parametrize(

@@ -83,19 +83,19 @@ def rows(options: Options) -> Iterator[Row]:
     precisions, valid_precision = {}, np.zeros(0)
     for name, (fit, grid) in methods(options).items():
         values = grid[:1] if options.quick else grid
-        chosen = _best(name, fit, values, parts, options)
+        selected = _best(name, fit, values, parts, options)
         paper = dict(zip((*MEASURES, "density"), PAPER.get(name, ()), strict=False))
-        precisions[name] = _values(chosen.model, parts.test, options)["map"]
+        precisions[name] = _values(selected.model, parts.test, options)["map"]
         if name == INDUCTION:
-            valid_precision = _values(chosen.model, parts.valid, options)["map"]
-        yield _row(f"Reuters-21578, {parts.train.n_queries} topics", name, chosen, paper)
+            valid_precision = _values(selected.model, parts.valid, options)["map"]
+        yield _row(f"Reuters-21578, {parts.train.n_queries} topics", name, selected, paper)
     pairs = read(folder, options.quick, options.seed, BIGRAMS)
     for name, published in PAPER_BIGRAMS.items():
         fit, grid = methods(options)[name]
         values = grid[:1] if options.quick else grid
-        chosen = _best(f"bigrams, {name}", fit, values, pairs, options)
+        selected = _best(f"bigrams, {name}", fit, values, pairs, options)
         yield _row(
-            "Reuters-21578, bigrams", name, chosen, dict(zip(MEASURES, published, strict=False))
+            "Reuters-21578, bigrams", name, selected, dict(zip(MEASURES, published, strict=False))
         )
     yield from by_topic(parts.train, precisions, tuple(PAPER))
     yield from one_topic(parts.train, parts.valid, valid_precision, options)
@@ -171,16 +171,16 @@ def _best(
     return Chosen(model, strength, seconds, reached, _measured(model, parts.test, options))
 
 
-def _row(dataset: str, name: str, chosen: Chosen, paper: dict[str, float]) -> Row:
-    weights = chosen.model.weights
+def _row(dataset: str, name: str, selected: Chosen, paper: dict[str, float]) -> Row:
+    weights = selected.model.weights
     return Row(
         dataset,
         name,
-        {**chosen.test, "valid map": chosen.valid, "chosen": chosen.value},
+        {**selected.test, "valid map": selected.valid, "chosen": selected.value},
         paper,
-        chosen.seconds,
+        selected.seconds,
         weights.data.nbytes + weights.indices.nbytes + weights.indptr.nbytes,
-        chosen.model.density,
+        selected.model.density,
     )
 
 

@@ -29,13 +29,13 @@ METRICS = "map+p@10+domination-error+all-pairs-error"
 
 
 def by_topic(
-    train: MatchingData, precisions: dict[str, Values], kept: Sequence[str]
+    train: MatchingData, precisions: dict[str, Values], methods: Sequence[str]
 ) -> Iterator[Row]:
     """Yield the average precision of each topic on the test part, most frequent topics first."""
     counts = np.diff(train.relevance.indptr)
-    first, second = kept
+    first, second = methods
     for rank, topic in enumerate(np.argsort(-counts, kind="stable").tolist(), start=1):
-        values = {name: float(precisions[name][topic]) for name in kept}
+        values = {name: float(precisions[name][topic]) for name in methods}
         yield Row(
             BY_TOPIC,
             str(train.query_ids[topic]),
