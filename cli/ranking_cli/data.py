@@ -109,6 +109,13 @@ def data(path: Path, form: str, resources: Resources, **options: Any) -> None:
         raise click.UsageError(f"{output} is a folder; name the file that --convert writes.")
     if output is not None:
         output_of(output, [path], resources.reader)
+    _show_or_convert(path, resources, convert, output, form)
+
+
+def _show_or_convert(
+    path: Path, resources: Resources, convert: str | None, output: Path | None, form: str
+) -> None:
+    """Read the data, and write them in another format or print what they are."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DataWarning)
         reader = find_reader(
