@@ -128,7 +128,7 @@ def ours(recipe: str, parts: Parts, judge: Judge, width: int, **settings: str) -
 def contestants(parts: Parts, judge: Judge, width: int) -> dict[str, tuple[Iterator[Point], int]]:
     """Return the points of each system, and how many are taken."""
     factored = f"factored:dimensions={width}"
-    found: dict[str, tuple[Iterator[Point], int]] = {
+    runs: dict[str, tuple[Iterator[Point], int]] = {
         "ials": (
             ours(
                 "ials",
@@ -147,12 +147,12 @@ def contestants(parts: Parts, judge: Judge, width: int) -> dict[str, tuple[Itera
         ),
     }
     if find_spec("lightfm"):
-        found["LightFM WARP"] = (lightfm(parts, judge, width), 12)
+        runs["LightFM WARP"] = (lightfm(parts, judge, width), 12)
     if find_spec("implicit"):
         for value in REGULARIZATIONS:
-            found[f"implicit ALS {value:g}"] = (implicit("als", parts, judge, width, value), 8)
-        found["implicit BPR"] = (implicit("bpr", parts, judge, width), 4)
-    return found
+            runs[f"implicit ALS {value:g}"] = (implicit("als", parts, judge, width, value), 8)
+        runs["implicit BPR"] = (implicit("bpr", parts, judge, width), 4)
+    return runs
 
 
 def main() -> None:

@@ -66,7 +66,7 @@ def _read(path: Path) -> tuple[list[str], list[str], Any, Any]:
         separator = "\t" if lines and "\t" in lines[0] else ","
         rows = list(csv.reader(lines, delimiter=separator, strict=True))
     except (csv.Error, UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} is no text with columns: {error}.") from error
+        raise DataError(f"{path} is not a text file with columns: {error}.") from error
     names = [name.strip().lower() for name in rows[0]] if rows else []
     places = [_place(path, names, role) for role in COLUMNS]
     for number, row in enumerate(rows[1:], start=2):
@@ -79,13 +79,13 @@ def _read(path: Path) -> tuple[list[str], list[str], Any, Any]:
 
 
 def _place(path: Path, names: list[str], role: str) -> int:
-    found = [at for at, name in enumerate(names) if name in COLUMNS[role]]
-    if len(found) != 1:
+    matches = [at for at, name in enumerate(names) if name in COLUMNS[role]]
+    if len(matches) != 1:
         raise DataError(
             f"{path} needs one column for the {role}, called {' or '.join(COLUMNS[role])}; it has "
             f"{', '.join(names) or 'none'}."
         )
-    return found[0]
+    return matches[0]
 
 
 def _numbers(path: Path, texts: list[str]) -> Any:
@@ -94,5 +94,5 @@ def _numbers(path: Path, texts: list[str]) -> Any:
         try:
             values.append(int(text))
         except ValueError as error:
-            raise DataError(f"{path}, line {number}: {text!r} is no whole number.") from error
+            raise DataError(f"{path}, line {number}: {text!r} is not an integer.") from error
     return np.array(values, np.int64)

@@ -67,9 +67,9 @@ def data(path: Path, form: str, resources: Resources, **options: Any) -> None:
     instead, where the formats hold the same kind of data: letor from letor, qrels and run from TREC
     or BEIR files, tsv and parquet from interactions.
 
-    --split writes train and test into a folder, in the format of PATH: by-query (no query is
-    divided), by-time (the latest interactions are for test), leave-one-out (the last interaction
-    of each user, or a random one) or random.
+    --split writes train and test into a folder, in the format of PATH, and texts with judgements
+    as a BEIR folder: by-query (no query is divided), by-time (the latest interactions are for
+    test), leave-one-out (the last interaction of each user, or a random one) or random.
 
     --propensities takes a log with a header and one row per document that was shown: query,
     document, position and click (0 or 1). It estimates how likely each position is examined.
@@ -109,6 +109,13 @@ def data(path: Path, form: str, resources: Resources, **options: Any) -> None:
         raise click.UsageError(f"{output} is a folder; name the file that --convert writes.")
     if output is not None:
         output_of(output, [path], resources.reader)
+    _show_or_convert(path, resources, convert, output, form)
+
+
+def _show_or_convert(
+    path: Path, resources: Resources, convert: str | None, output: Path | None, form: str
+) -> None:
+    """Read the data, and write them in another format or print what they are."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DataWarning)
         reader = find_reader(

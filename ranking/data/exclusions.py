@@ -47,9 +47,9 @@ def find_exclusions(
         columns.append(found_columns[keep])
     at, document = np.concatenate(rows), np.concatenate(columns)
     if but_relevant:
-        asked = np.zeros(data.n_queries, np.bool_)
-        asked[at] = True
-        relevant = _positives(data, asked)
+        with_pairs = np.zeros(data.n_queries, np.bool_)
+        with_pairs[at] = True
+        relevant = _positives(data, with_pairs)
         keys, taken = (r * data.n_documents + d for r, d in ((at, document), relevant))
         keep = ~contained(keys, taken)
         at, document = at[keep], document[keep]
@@ -77,10 +77,10 @@ def contained(keys: Ints, others: Ints) -> NDArray[np.bool_]:
     if not others.size:
         return np.zeros(keys.size, np.bool_)
     rising = np.sort(others)
-    found: NDArray[np.bool_] = (
+    member: NDArray[np.bool_] = (
         rising[np.searchsorted(rising, keys).clip(max=rising.size - 1)] == keys
     )
-    return found
+    return member
 
 
 def places(have: NDArray[np.generic], want: NDArray[np.generic]) -> Ints:

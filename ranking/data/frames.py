@@ -78,15 +78,15 @@ class Interactions(NamedTuple):
         table = _frame(frame)
         words = {"rating": "value", "timestamp": "time"}
         names = {words.get(name, name): column for name, column in named.items()}
-        found = find_roles(table.columns, names, "the frame")
+        by_role = find_roles(table.columns, names, "the frame")
         return cls(
-            _ids(table, found["user"]),
-            _ids(table, found["item"]),
-            _numbers(table, found["value"]) if "value" in found else None,
-            _numbers(table, found["time"]) if "time" in found else None,
-            found["user"],
-            found["item"],
-            _numbers(table, found["propensity"]) if "propensity" in found else None,
+            _ids(table, by_role["user"]),
+            _ids(table, by_role["item"]),
+            _numbers(table, by_role["value"]) if "value" in by_role else None,
+            _numbers(table, by_role["time"]) if "time" in by_role else None,
+            by_role["user"],
+            by_role["item"],
+            _numbers(table, by_role["propensity"]) if "propensity" in by_role else None,
         )
 
     def weighted(self, least: float) -> Interactions:
@@ -111,10 +111,10 @@ class Interactions(NamedTuple):
             raise DataError(f"no interaction has a rating of at least {rating}; lower min_rating.")
         names = ("users", "items", "values", "times", "propensities")
         columns = {name: getattr(self, name) for name in names}
-        kept: dict[str, Any] = {
+        selected: dict[str, Any] = {
             name: None if one is None else _take(one, keep) for name, one in columns.items()
         }
-        return self._replace(**kept)
+        return self._replace(**selected)
 
 
 def _take(values: Any, keep: Any) -> Any:

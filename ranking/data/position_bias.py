@@ -55,14 +55,14 @@ class PositionBias(NamedTuple):
     def at(self, positions: ArrayLike) -> Floats:
         """Return the propensity of each of these positions."""
         wanted = _positions(positions)
-        found = np.searchsorted(self.positions, wanted).clip(max=self.positions.size - 1)
-        unknown = self.positions[found] != wanted
+        places = np.searchsorted(self.positions, wanted).clip(max=self.positions.size - 1)
+        unknown = self.positions[places] != wanted
         if unknown.any():
             raise DataError(
                 f"position {wanted[unknown][0]} is not in the log of the model, which has "
                 f"{self.positions[0]} to {self.positions[-1]}; leave it out."
             )
-        result: Floats = self.propensities[found]
+        result: Floats = self.propensities[places]
         return result
 
 
@@ -200,7 +200,7 @@ class _Log(NamedTuple):
         rest = (self.shown - self.clicked) / (1.0 - t * g)
         examined = self.clicked + rest * t * (1.0 - g)
         relevant = self.clicked + rest * g * (1.0 - t)
-        found = [
+        means = [
             np.bincount(at, weights=mass, minlength=size)
             / np.bincount(at, weights=self.shown, minlength=size)
             for at, mass, size in (
@@ -208,7 +208,7 @@ class _Log(NamedTuple):
                 (self.pairs, relevant, gamma.size),
             )
         ]
-        return found[0].clip(LEAST, 1.0 - LEAST), found[1].clip(LEAST, 1.0 - LEAST)
+        return means[0].clip(LEAST, 1.0 - LEAST), means[1].clip(LEAST, 1.0 - LEAST)
 
     def likelihood(self, theta: Floats, gamma: Floats) -> float:
         """Return the log-likelihood of the clicks."""

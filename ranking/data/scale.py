@@ -101,8 +101,8 @@ def _warn_of_outstanding(side: str, features: Any, ids: NDArray[Any]) -> None:
         return
     warnings.warn(
         f"{side} feature {ids[int(np.argmax(peaks))]} has values up to {used.max():.3g}, and half "
-        f"of the others at most {np.median(used):.3g}; scale it, such as to a standard deviation "
-        "of 1, for a dot product hardly sees the others beside it.",
+        f"of the others at most {np.median(used):.3g}; scale it, for example to a standard "
+        "deviation of 1, because it dominates all dot products.",
         DataWarning,
         stacklevel=6,
     )

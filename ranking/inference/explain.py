@@ -42,7 +42,7 @@ def related_features(
     if isinstance(model, ItemItem):
         return [Related(one.item, one.weight) for one in model.related(feature, k)]
     bilinear = _bilinear(model)
-    if text is None or feature in text.feature_names:
+    if text is None or feature in text.query_feature_names:
         return related(bilinear, feature, k)
     if text.hashing:
         raise DataError(

@@ -14,7 +14,7 @@ from ranking import MatchingData, Ranker
 from ranking.data.click_matrix import click_matrix
 from ranking_cli.main import cli
 from ranking_plugins.reproductions import Options, mart
-from ranking_plugins.reproductions.matching import Scored, _trees, read
+from ranking_plugins.reproductions.matching import METHODS, Scored, _trees, read
 from ranking_plugins.reproductions.simulated_log import Log
 
 WEEK = (
@@ -169,3 +169,12 @@ def test_pls_captures_the_energy_of_svds_on_real_texts(real_data, name):
     exact = (svds(M.astype(float), k=d, return_singular_vectors=False) ** 2).sum()
     assert np.linalg.norm(U.T @ (M @ V)) ** 2 == pytest.approx(exact, rel=1e-4)
     assert fitted.stopped_ == "converged"
+
+
+def test_lsi_has_fewer_dimensions_than_a_small_log_has_queries(collection):
+    texts = read(collection / "ir" / "cranfield")
+    log = Log(texts.select(np.arange(12)), 0, 1)
+    options = Options(collection, False, "auto", 1, 0, lambda _: None)
+    ((label, scored),) = METHODS["lsi-qd"](log, options)
+    assert label == f"{log.n_queries - 1} dimensions"
+    assert scored.scores.shape == log.pool.shape

@@ -134,6 +134,8 @@ def test_only_unshared_entries_of_w_change(texts):
     assert not W[:words, words:].any()
     assert not W[words:, :words].any()
     assert W[words:, words:].any()
+    phrase = ranker.related_features("query:wing lift", k=1)[0]
+    assert (phrase.feature, phrase.weight > 0) == ("document:y", True)
     bm25 = Ranker.from_recipe("bm25").fit(texts)
     # A query that repeats no phrase of the training queries has the scores of BM25.
     results = ranker.search(["drag body"], k=4)["drag body"]

@@ -42,7 +42,8 @@ def test_topics_are_in_the_order_of_their_frequency():
 
 def test_the_topic_in_the_middle_loses_weights_with_the_strength():
     options = Options(Path(), False, "auto", 1, 0, lambda text: None)
-    rows = list(topic_details.one_topic(topics(1), topics(2), options))
+    precision = np.array([0.9, 0.1, 0.5])
+    rows = list(topic_details.one_topic(topics(1), topics(2), precision, options))
     assert {row.dataset for row in rows} == {"Reuters-21578, topic c"}
     l1 = [row for row in rows if row.method.startswith("l1")]
     weights = [row.metrics["weights"] for row in l1]
@@ -68,12 +69,12 @@ def test_the_largest_weights_of_each_label_are_kept():
     weights = rng.normal(size=(4, 20))
     model = Bilinear()
     model.weights = sp.csr_array(weights)
-    found = corel.largest(corel.Chosen(model, 1.0), 0.1).model.weights.toarray()
-    assert (np.count_nonzero(found, axis=1) == 2).all()
-    for row, pruned in zip(weights, found, strict=True):
-        kept = np.flatnonzero(pruned)
-        assert set(kept) == set(np.argsort(-np.abs(row))[:2])
-        assert np.array_equal(row[kept], pruned[kept])
+    pruned_weights = corel.largest(corel.Chosen(model, 1.0), 0.1).model.weights.toarray()
+    assert (np.count_nonzero(pruned_weights, axis=1) == 2).all()
+    for row, pruned in zip(weights, pruned_weights, strict=True):
+        remaining = np.flatnonzero(pruned)
+        assert set(remaining) == set(np.argsort(-np.abs(row))[:2])
+        assert np.array_equal(row[remaining], pruned[remaining])
     assert np.array_equal(model.weights.toarray(), weights)
 
 

@@ -279,8 +279,8 @@ def test_sgd_reaches_the_optimum_of_proximal_gradients(regularizer):
         W = penalty.prox(sp.csr_array(W - rate * squared_hinge(pairs, W)[1]), rate).toarray()
     optimum = squared_hinge(pairs, W)[0] + penalty.penalty(sp.csr_array(W))
     ranker = Ranker("bilinear", "squared-hinge", regularizer, SGD).fit(data)
-    found = ranker.model_.weights
-    reached = squared_hinge(pairs, found.toarray().astype(float))[0] + penalty.penalty(found)
+    trained = ranker.model_.weights
+    reached = squared_hinge(pairs, trained.toarray().astype(float))[0] + penalty.penalty(trained)
     assert optimum - 1e-6 <= reached <= 1.01 * optimum
 
 
@@ -291,8 +291,8 @@ def test_kernels_and_threads_have_the_same_bits(model, regularizer, load_kernel)
     data, weights = matching(), []
     for kernel, threads in (("reference", 1), ("cython", 2), ("rust", 1)):
         ranker = Ranker(model, "hinge", regularizer, solver, threads=threads)
-        found = ranker.set_params(kernel=load_kernel(kernel)).fit(data).model_.weights
-        weights.append(found.toarray())
+        trained = ranker.set_params(kernel=load_kernel(kernel)).fit(data).model_.weights
+        weights.append(trained.toarray())
     assert all(np.array_equal(weights[0], each) for each in weights)
 
 
@@ -327,12 +327,35 @@ def test_a_resumed_run_has_the_same_bits(model, regularizer):
 def test_a_diagonal_is_one_row_of_shared_features():
     data = matching()
     ranker = Ranker(
-        "diagonal", "hinge", Graph(50.0, [("a", "b")]), "sgd:max_steps=400,learning_rate=0.5"
+        "diagonal", "hinge", Graph(500.0, [("a", "b")]), "sgd:max_steps=400,learning_rate=0.5"
     ).fit(data)
     diagonal = ranker.model_.weights.diagonal()
     assert diagonal[0] == pytest.approx(diagonal[1], abs=1e-3)
     assert abs(diagonal[2] - diagonal[0]) > 0.01
     assert ranker.model_.weights.count_nonzero() == 4
+
+
+def wider() -> MatchingData:
+    """Return the data with another feature, e, on both sides."""
+    data, more = matching(), np.random.default_rng(1).normal(size=(9, 1))
+    names = np.array(["a", "b", "c", "d", "e"])
+    return MatchingData(
+        np.hstack([data.query_rows.toarray(), more]),
+        np.hstack([data.document_rows.toarray(), more[:8]]),
+        data.relevance,
+        query_feature_ids=names,
+        document_feature_ids=names,
+    )
+
+
+def test_a_graph_links_new_features_of_a_diagonal():
+    solver = "sgd:max_steps=400,steps_per_epoch=100,learning_rate=0.5"
+    links = [("a", "e"), ("e", "c")]
+    ranker = Ranker("diagonal", "hinge", Graph(500.0, [*links, ("a", "c")]), solver).fit(matching())
+    diagonal = ranker.partial_fit(wider(), steps=400).model_.weights.diagonal()
+    assert diagonal.size == 5
+    assert diagonal[[0, 2, 4]] == pytest.approx([diagonal[0]] * 3, abs=1e-3)
+    assert abs(diagonal[1] - diagonal[0]) > 0.01
 
 
 def test_a_mask_holds_in_training_and_for_new_features():
@@ -343,21 +366,12 @@ def test_a_mask_holds_in_training_and_for_new_features():
     assert set(zip(rows.tolist(), columns.tolist(), strict=True)) <= allowed
     assert ranker.objective_ < np.inf
 
-    data, more = matching(), np.random.default_rng(1).normal(size=(9, 1))
-    names = np.array(["a", "b", "c", "d", "e"])
-    wider = MatchingData(
-        np.hstack([data.query_rows.toarray(), more]),
-        np.hstack([data.document_rows.toarray(), more[:8]]),
-        data.relevance,
-        query_feature_ids=names,
-        document_feature_ids=names,
-    )
-    ranker.partial_fit(wider, steps=300)
+    ranker.partial_fit(wider(), steps=300)
     rows, columns = ranker.model_.weights.tocoo().coords
     allowed |= {(4, 4), (4, 0), (0, 4)}
-    found = set(zip(rows.tolist(), columns.tolist(), strict=True))
-    assert found <= allowed
-    assert (4, 0) in found
+    trained = set(zip(rows.tolist(), columns.tolist(), strict=True))
+    assert trained <= allowed
+    assert (4, 0) in trained
 
 
 @pytest.mark.parametrize(

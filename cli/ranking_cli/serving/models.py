@@ -103,6 +103,9 @@ class Models:
         """Return a model by name; the only one needs no name."""
         if name is None and len(self._models) == 1:
             return next(iter(self._models.values()))
+        if name is None:
+            names = ", ".join(self._models)
+            raise RequestError(f"several models are served; give model, one of {names}.")
         if not isinstance(name, str) or name not in self._models:
             raise RequestError(f"model is {name!r}; it must be one of {', '.join(self._models)}.")
         return self._models[name]

@@ -18,16 +18,17 @@ from __future__ import annotations
 import numpy as np
 
 from ranking.contracts.loss import Array, PairwiseLoss
+from ranking.kernels.contract import Ints
 
 
-def rank_losses(loss: PairwiseLoss, margins: Array, n_ranked: int | Array) -> Array:
+def rank_losses(loss: PairwiseLoss, margins: Array, n_ranked: int | Ints) -> Array:
     """Return the integral above for each positive.
 
     Parameters
     ----------
     margins : array
         One row per positive, one column per sampled negative.
-    n_ranked : int or array
+    n_ranked : int or int64 array
         The number of negatives that those were sampled from, and so the largest rank.
     """
     most = np.broadcast_to(np.maximum(n_ranked, 1), margins.shape[:1])

@@ -26,7 +26,7 @@ class Elastic(Regularizer):
     Parameters
     ----------
     strength : float or "auto"
-        Larger values keep fewer and smaller weights; "auto" is 0.002 / (number of rows)
+        Larger values keep fewer and smaller weights; "auto" is 0.01 / (number of rows)
         for embeddings, which has an effect and removes none, and 0.001 otherwise.
     share : float
         The share of L1, from 0 (L2) to 1 (L1).
@@ -43,7 +43,7 @@ class Elastic(Regularizer):
         """Return the strength that is used for "auto"."""
         if self.strength != "auto":
             return {}
-        return {"strength": default_strength(problem, 0.002)}
+        return {"strength": default_strength(problem, 0.01)}
 
     def penalty(self, parameters: Array) -> float:
         """Return l1 * sum abs(w) + l2/2 * sum w**2."""

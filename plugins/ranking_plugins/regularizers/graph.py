@@ -94,10 +94,10 @@ class Graph(Regularizer):
             first = np.arange(max(ids.size - 1, 0))
             return np.column_stack((first, first + 1)), np.ones(first.size)
         by_id = positions(ids)
-        given = _given(self.edges)
-        known = [(by_id[a], by_id[b], c) for a, b, c in given if a in by_id and b in by_id]
-        if given and not known:
-            raise none_known("graph:edges", len(given), ids)
+        listed = _given(self.edges)
+        known = [(by_id[a], by_id[b], c) for a, b, c in listed if a in by_id and b in by_id]
+        if listed and not known:
+            raise none_known("graph:edges", len(listed), ids)
         at = np.array([row[:2] for row in known], dtype=np.int64).reshape(-1, 2)
         return at, np.array([row[2] for row in known], dtype=np.float64)
 
@@ -156,10 +156,10 @@ class _GraphPenalty:
         entries = across.tocoo()
         free = np.ones(across.shape[0], dtype=bool)
         free[self.linked] = False
-        kept = free[entries.coords[0]]
-        rows = np.concatenate((entries.coords[0][kept], self.linked[solved.coords[0]]))
-        columns = np.concatenate((entries.coords[1][kept], solved.coords[1]))
-        values = np.concatenate((entries.data[kept], solved.data.astype(weights.dtype)))
+        unlinked = free[entries.coords[0]]
+        rows = np.concatenate((entries.coords[0][unlinked], self.linked[solved.coords[0]]))
+        columns = np.concatenate((entries.coords[1][unlinked], solved.coords[1]))
+        values = np.concatenate((entries.data[unlinked], solved.data.astype(weights.dtype)))
         result = sp.coo_array((values, (rows, columns)), shape=across.shape)
         return (result.T if self.by_column else result).tocsr()
 

@@ -97,19 +97,19 @@ class HierarchicalGroupL1(Regularizer):
             rows = read_columns(
                 "hierarchical-group-l1:tree", Path(self.tree), "feature<TAB>path", 2
             )
-            given = {row[0]: row[1] for row in rows}
-            if len(given) < len(rows):
+            path_of = {row[0]: row[1] for row in rows}
+            if len(path_of) < len(rows):
                 raise PartError(f"{self.tree}: a feature occurs twice; keep one path for each.")
         elif isinstance(self.tree, Mapping):
-            given = {str(feature): str(path) for feature, path in self.tree.items()}
+            path_of = {str(feature): str(path) for feature, path in self.tree.items()}
         else:
             raise PartError(
                 f"hierarchical-group-l1 has tree={self.tree!r}; it must be a mapping from features "
                 "to paths such as animals/birds, or the path of a file."
             )
-        known = [given.get(str(one)) for one in ids.tolist()]
-        if given and not any(path is not None for path in known):
-            raise none_known("hierarchical-group-l1:tree", len(given), ids)
+        known = [path_of.get(str(one)) for one in ids.tolist()]
+        if path_of and not any(path is not None for path in known):
+            raise none_known("hierarchical-group-l1:tree", len(path_of), ids)
         return [() if path is None else _names(path) for path in known]
 
 

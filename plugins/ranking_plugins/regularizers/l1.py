@@ -27,7 +27,7 @@ class L1(Regularizer):
     Parameters
     ----------
     strength : float or "auto"
-        Larger values keep fewer weights; "auto" is 0.002 / (number of rows)
+        Larger values keep fewer weights; "auto" is 0.01 / (number of rows)
         for embeddings, which has an effect and removes none, and 0.001 otherwise.
     density : float
         The share of weights to keep; `sgd` then determines the strength and reports how. 0 means
@@ -57,7 +57,7 @@ class L1(Regularizer):
         """Return the strength that is used for "auto"."""
         if self.strength != "auto":
             return {}
-        return {"strength": default_strength(problem, 0.002)}
+        return {"strength": default_strength(problem, 0.01)}
 
     def penalty(self, parameters: Array) -> float:
         """Return strength * sum abs(w)."""

@@ -103,13 +103,13 @@ class Mask(Regularizer):
             return []
         if isinstance(self.pairs, str | Path):
             path = Path(self.pairs)
-            given = read_columns("mask:pairs", path, "query feature<TAB>document feature", 2)
+            listed = read_columns("mask:pairs", path, "query feature<TAB>document feature", 2)
         else:
-            given = [[str(one) for one in row] for row in as_pairs("mask:pairs", self.pairs, 2)]
-        both = given + [row[::-1] for row in given] if self.symmetric else given
+            listed = [[str(one) for one in row] for row in as_pairs("mask:pairs", self.pairs, 2)]
+        both = listed + [row[::-1] for row in listed] if self.symmetric else listed
         known = [(by_row[a], by_column[b]) for a, b in both if a in by_row and b in by_column]
-        if given and not known:
-            raise none_known("mask:pairs", len(given), ids)
+        if listed and not known:
+            raise none_known("mask:pairs", len(listed), ids)
         return known
 
 

@@ -140,10 +140,10 @@ def rows(options: Options) -> Iterator[Row]:
 
 def variants(name: str, results: Sequence[Results]) -> dict[str, list[Chosen]]:
     """Return the models with one choice for all labels, and of PAMIR one with few weights."""
-    found = {f"{name}, one choice": [one.by_mean for one in results]}
+    values_by_name = {f"{name}, one choice": [one.by_mean for one in results]}
     if name == BASE:
-        found[f"{name}, largest tenth"] = [largest(one.by_label, TENTH) for one in results]
-    return found
+        values_by_name[f"{name}, largest tenth"] = [largest(one.by_label, TENTH) for one in results]
+    return values_by_name
 
 
 def values_of(
@@ -243,15 +243,15 @@ def train(fits: Sequence[Fit], parts: Parts, seed: int, options: Options) -> Res
     return Results(Chosen(by_label, seconds), Chosen(by_mean, seconds))
 
 
-def largest(chosen: Chosen, share: float) -> Chosen:
+def largest(selected: Chosen, share: float) -> Chosen:
     """Return the model with this share of the weights of each label, the largest."""
-    weights = chosen.model.weights.toarray()
+    weights = selected.model.weights.toarray()
     count = int(share * weights.shape[1])
     order = np.argsort(-np.abs(weights), axis=1, kind="stable")
     np.put_along_axis(weights, order[:, count:], 0.0, axis=1)
-    model = copy.copy(chosen.model)
+    model = copy.copy(selected.model)
     model.weights = sp.csr_array(weights)
-    return chosen._replace(model=model)
+    return selected._replace(model=model)
 
 
 def _values(model: Bilinear, data: MatchingData, options: Options) -> dict[str, Floats]:

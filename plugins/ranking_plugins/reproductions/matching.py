@@ -323,9 +323,8 @@ def _random_walk(log: Log, options: Options) -> Candidates:
 def _lsi_qd(log: Log, options: Options) -> Candidates:
     """Decompose queries by documents."""
     parts = lsi().parts
-    for d in _dimensions(options):
-        if d >= min(log.ids.relevance.shape):
-            continue
+    most = min(log.ids.relevance.shape) - 1
+    for d in sorted({min(d, most) for d in _dimensions(options)}):
         model = f"factored:dimensions={d},biases=false,init_scale=1"
         specs = (model, parts["loss"], parts["regularizer"], parts["solver"])
         yield f"{d} dimensions", _trained(log, log.ids, specs, options)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ranking import JudgedLists, MatchingData, Ranker
 from ranking.models.linear import Linear
@@ -17,6 +18,7 @@ from ranking_plugins.callbacks import Curve
 from ranking_plugins.recipes.domination import domination_induction
 from ranking_plugins.reproductions import Chart, Options, Row
 
+Values = NDArray[np.float64]
 BY_TOPIC = "Reuters-21578, by topic"
 STRENGTHS = {
     "l1": (0.3, 0.2, 0.1, 0.05, 0.03, 0.01, 0.003, 0.001),
@@ -27,13 +29,13 @@ METRICS = "map+p@10+domination-error+all-pairs-error"
 
 
 def by_topic(
-    train: MatchingData, precisions: dict[str, np.ndarray], kept: Sequence[str]
+    train: MatchingData, precisions: dict[str, Values], methods: Sequence[str]
 ) -> Iterator[Row]:
     """Yield the average precision of each topic on the test part, most frequent topics first."""
     counts = np.diff(train.relevance.indptr)
-    first, second = kept
+    first, second = methods
     for rank, topic in enumerate(np.argsort(-counts, kind="stable").tolist(), start=1):
-        values = {name: float(precisions[name][topic]) for name in kept}
+        values = {name: float(precisions[name][topic]) for name in methods}
         yield Row(
             BY_TOPIC,
             str(train.query_ids[topic]),
@@ -47,10 +49,11 @@ def by_topic(
         )
 
 
-def one_topic(train: MatchingData, valid: MatchingData, options: Options) -> Iterator[Row]:
-    """Yield one row per strength for the topic in the middle by number of documents."""
-    counts = np.diff(train.relevance.indptr)
-    topic = int(np.argsort(-counts, kind="stable")[counts.size // 2])
+def one_topic(
+    train: MatchingData, valid: MatchingData, precision: Values, options: Options
+) -> Iterator[Row]:
+    """Yield one row per strength for the topic in the middle by its precision on `valid`."""
+    topic = int(np.argsort(precision, kind="stable")[precision.size // 2])
     name = str(train.query_ids[topic])
     fitted, held_out = (_lists(part, topic) for part in (train, valid))
     for penalty, strengths in STRENGTHS.items():

@@ -12,6 +12,7 @@ from ranking.contracts.solver import State, TrainingProblem
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError
 from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
+from ranking.models.bilinear import Diagonal
 from ranking_plugins.solvers.bilinear_steps import PYTHON_BATCH, BilinearSteps
 from ranking_plugins.solvers.penalty import Penalty
 from ranking_plugins.solvers.steps import Floats, Ints, Source
@@ -60,7 +61,7 @@ class DiagonalSteps(BilinearSteps):
 
     def _set_inputs(self) -> None:
         """Append the features that are shared now; the others keep their places."""
-        at_row, at_column = self.model.shared_features()
+        at_row, at_column = cast(Diagonal, self.model).shared_features()
         new = ~np.isin(at_row, self.at_row)
         self.at_row = np.concatenate((self.at_row, at_row[new]))
         self.at_column = np.concatenate((self.at_column, at_column[new]))
@@ -96,6 +97,8 @@ class DiagonalSteps(BilinearSteps):
         self._set_inputs()
         if self.at_row.size > known:
             self.weights = self.weights.expand(self._column())
+            if self.penalty.structure is not None:
+                self.penalty = self._penalty(self.problem.regularizer)
         self.rank_weights = self._rank_weights()
 
     def begin_refit(self) -> None:
@@ -116,7 +119,7 @@ class DiagonalSteps(BilinearSteps):
     def with_one_positive(self, source: Source) -> Ints:
         """Return triplets of query, positive and all negatives; of several positives, one."""
         triplets = cast(Ints, source)
-        if self.loss.positives[0] == 1:
+        if self.problem.loss.positives[0] == 1:
             return triplets
         selected = np.empty((triplets.shape[0], 2 + self.n_negatives), np.int64)
         for part in self._parts(triplets):

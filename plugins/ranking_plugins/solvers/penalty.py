@@ -51,12 +51,7 @@ class Penalty:
             Whether W is the weights of a linear model, whose only query feature is 1.
         """
         self.regularizer = regularizer
-        self.shared: tuple[Ints, Ints] | None = None
-        if isinstance(model, Diagonal):
-            _, *at = np.intersect1d(
-                model.query_feature_ids, model.document_feature_ids, return_indices=True
-            )
-            self.shared = (at[0], at[1])
+        self.shared = model.shared_features() if isinstance(model, Diagonal) else None
         self.structure = self._structure(model, one_row)
         self.group: GroupPenalty | None = None
         self.prox_between_calls = regularizer is not None and "matrix" not in kernel_forms(

@@ -67,7 +67,7 @@ class SGD(Solver):
     learning_rate : float or "auto"
         The constant C in the formula of `schedule`. "auto" is 200 for a matrix of weights, 0.05
         for embeddings (0.3 for orthonormal ones), and for judged rows 1 over the mean squared
-        difference of a sampled pair.
+        difference of a sampled pair and over the mean weight of a violation.
     schedule : {"auto", "inverse-sqrt", "constant", "inverse", "adagrad"}
         The learning rate of step t: C / sqrt(t), C, or C / t. For embeddings also Adagrad, C over
         the root of the sum of a parameter's squared gradients; or adam, for losses whose positives
@@ -91,8 +91,9 @@ class SGD(Solver):
         uniform ones (log-Q correction).
     prox_interval : int or "auto"
         Steps between two applications of a penalty that is not applied at each step; "auto" is 100,
-        or for embeddings a sixteenth of an epoch. With shared negatives it is rounded up to whole
-        blocks.
+        or for embeddings a sixteenth of an epoch. A penalty of rows sweeps over a matrix of
+        weights: as many steps as read the entries of the matrix once, at least 100 and at most a
+        sixteenth of an epoch. With shared negatives it is rounded up to whole blocks.
     refit : bool
         Train again from the result, with the same triplets in the same order and without a
         penalty; weights that are zero stay zero.

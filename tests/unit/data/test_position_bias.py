@@ -62,8 +62,8 @@ def test_em_reaches_the_maximum_of_the_likelihood():
 
     best = minimize(loss, np.zeros(5 + pairs.size), method="L-BFGS-B", options={"maxfun": 10**6})
     assert -bias.log_likelihoods[-1] <= best.fun + 1e-3
-    found = expit(best.x[:5])
-    np.testing.assert_allclose(bias.propensities, found / found.max(), rtol=0.02)
+    estimates = expit(best.x[:5])
+    np.testing.assert_allclose(bias.propensities, estimates / estimates.max(), rtol=0.02)
 
 
 @pytest.mark.filterwarnings("ignore:.*repeat a user and an item")
@@ -105,11 +105,11 @@ def test_training_with_propensities_ranks_by_relevance(loss):
     propensities = np.where(clicks["items"] == 1, 0.9, 0.2)
     filler = {"users": np.arange(1, 21), "items": rng.integers(2, 6, 20)}
     ends = []
-    for given in (np.ones(propensities.size), propensities):
+    for weights in (np.ones(propensities.size), propensities):
         data = MatchingData.from_interactions(
             np.concatenate((clicks["users"], filler["users"])),
             np.concatenate((clicks["items"], filler["items"])),
-            propensities=np.concatenate((given, np.ones(20))),
+            propensities=np.concatenate((weights, np.ones(20))),
         )
         # Item 0 is sampled more often than item 1 if, and only if, its weight is larger.
         options = {"sampling": "weighted", "schedule": "constant", "batch_size": 8}

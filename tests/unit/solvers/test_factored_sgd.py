@@ -1030,7 +1030,8 @@ def test_default_strengths_remove_nothing_and_have_an_effect(make_tastes, loss, 
     free = Ranker(model, loss, "none", "sgd", random_state=SEED).fit(data)
     assert fitted.model_.density > 0.9
     l2 = 0.001 if loss == "warp" else 0.1 / 140
-    assert fitted.regularizer_.strength == {"l2": l2}.get(regularizer, 0.002 / 140)
+    strengths = {"l2": l2, "l1l2-row": 0.002 / 140}
+    assert fitted.regularizer_.strength == strengths.get(regularizer, 0.01 / 140)
     assert 0.0 < norms(fitted.model_.U).sum() < norms(free.model_.U).sum()
     assert f"{regularizer}:strength={fitted.regularizer_.strength}" in str(fitted.description_)
 

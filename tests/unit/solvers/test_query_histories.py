@@ -219,10 +219,10 @@ def test_a_new_user_with_the_history_of_another_is_ranked_alike(fast_kernel, mak
     scores = trained.predict(data)
     lists = {f"new {q}": data.document_ids[data.relevant(q)].tolist() for q in range(4)}
     for q, (name, items) in enumerate(lists.items()):
-        found = dict(trained.fold_in(data, {name: items}, data.n_documents)[name])
-        assert set(found) == set(data.document_ids.tolist()) - set(items)
-        expected = {one: scores[q][data.document_ids == one][0] for one in found}
-        assert found == pytest.approx(expected, abs=1e-5)
+        folded = dict(trained.fold_in(data, {name: items}, data.n_documents)[name])
+        assert set(folded) == set(data.document_ids.tolist()) - set(items)
+        expected = {one: scores[q][data.document_ids == one][0] for one in folded}
+        assert folded == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize(
