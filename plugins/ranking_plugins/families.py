@@ -88,6 +88,7 @@ FAMILIES: Mapping[str, Sequence[Trial]] = {
         )
         for d, unobserved, strength in (
             (128, 0.02, 0.1),
+            (256, 0.02, 0.1),
             (128, 0.02, 0.4),
             (64, 0.02, 0.1),
             (128, 0.05, 0.2),

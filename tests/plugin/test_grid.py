@@ -144,7 +144,7 @@ def spec(table: dict[str, str], part: type[Any]) -> str:
 def mild(cell: Cell) -> str:
     """Return a regularizer with which the objective falls; losses below 1 take a weaker one."""
     name = cell.regularizer.name
-    small = cell.loss.name in ("approx-ndcg", "lambdarank")
+    small = cell.loss.name in ("approx-ndcg", "lambdarank", "preference-graph")
     return MILD.get(name, name).replace("=0.0", "=0.00" if small else "=0.0")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ranking import MatchingData, Ranker
+from ranking import JudgedLists, MatchingData, Ranker
 from ranking.registry.compatibility import Grid
 from ranking_plugins.reproductions.held_out import read_likes
 from ranking_plugins.reproductions.letor import read_fold
@@ -43,6 +43,11 @@ WORKS = {str(cell) for cell in Grid().cells() if cell.compatibility().works}
 @cache
 def movies(folder: Path) -> tuple[MatchingData, MatchingData]:
     return read_likes(folder / "interactions", 0, validate=True)
+
+
+@cache
+def judged(folder: Path) -> JudgedLists:
+    return read_fold(folder / "letor/ohsumed/QueryLevelNorm", 0)[0]
 
 
 @pytest.fixture
@@ -97,7 +102,7 @@ def test_the_objective_of_linear_models_of_judged_lists(
 ):
     if f"linear x {loss} x {regularizer} x {solver}" not in WORKS:
         pytest.skip("served by another model")
-    train, _, _ = read_fold(real_data / "letor/ohsumed/QueryLevelNorm", 0)
+    train = judged(real_data)
     ranker = Ranker("linear", loss, regularizer, solver, random_state=0).fit(train)
     check(ranker, errors, fixed=solver != "sgd")
     zero = Ranker("linear", loss, regularizer, "sgd:epochs=0", random_state=0).fit(train)
