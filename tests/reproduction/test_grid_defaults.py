@@ -25,6 +25,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.reproduction,
     pytest.mark.filterwarnings("ignore:.* queries"),  # of users who have no other positives
+    pytest.mark.filterwarnings("ignore::ranking.errors.ConvergenceWarning"),
 ]
 
 LOSSES = ("hinge", "warp", "domination")
