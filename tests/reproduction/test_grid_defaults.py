@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.reproduction,
     pytest.mark.filterwarnings("ignore:.* queries"),  # of users who have no other positives
-    pytest.mark.filterwarnings("ignore:training stopped after"),  # at the default max_epochs
+    pytest.mark.filterwarnings("ignore::ranking.errors.ConvergenceWarning"),
 ]
 
 LOSSES = ("hinge", "warp", "domination")
