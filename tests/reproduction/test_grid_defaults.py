@@ -74,21 +74,24 @@ def check(ranker: Ranker, errors: list[float], *, fixed: bool) -> None:
         assert objectives == sorted(objectives, reverse=True)
         assert objectives[-1] < objectives[0]
         return
-    errors = errors or [0.0] * len(objectives)  # whole lists have no sample
+    if not errors:  # the mean over whole lists is exact, and the weights vary
+        errors = [0.0005 * objectives[0]] * len(objectives)
     assert len(errors) == len(objectives)
     for (before, after), error in zip(itertools.pairwise(objectives), errors[1:], strict=True):
         assert after <= before + 3.0 * error
     assert objectives[-1] <= min(objectives) + 3.0 * max(errors)
 
 
-@pytest.mark.parametrize(("loss", "regularizer", "solver"), CELLS, ids=" x ".join)
+@pytest.mark.parametrize(("loss", "regularizer", "solver"), CELLS, ids=map(" x ".join, CELLS))
 def test_the_objective_of_embeddings_of_films(real_data: Path, errors, loss, regularizer, solver):
     train = movies(real_data)[0].select(np.arange(300))
     ranker = Ranker("factored", loss, regularizer, solver, random_state=0).fit(train)
     check(ranker, errors, fixed=solver != "sgd" and (loss, solver) != ("warp", "alternating"))
 
 
-@pytest.mark.parametrize(("loss", "regularizer", "solver"), POPULARITY, ids=" x ".join)
+@pytest.mark.parametrize(
+    ("loss", "regularizer", "solver"), POPULARITY, ids=map(" x ".join, POPULARITY)
+)
 def test_default_strengths_are_better_than_popularity(real_data: Path, loss, regularizer, solver):
     train, valid = movies(real_data)
     ranker = Ranker("factored", loss, regularizer, solver, random_state=0).fit(train)
@@ -97,7 +100,7 @@ def test_default_strengths_are_better_than_popularity(real_data: Path, loss, reg
     assert ranker.score(valid, exclude=train, metric="map") > least
 
 
-@pytest.mark.parametrize(("loss", "regularizer", "solver"), CELLS, ids=" x ".join)
+@pytest.mark.parametrize(("loss", "regularizer", "solver"), CELLS, ids=map(" x ".join, CELLS))
 def test_the_objective_of_linear_models_of_judged_lists(
     real_data: Path, errors, loss, regularizer, solver
 ):
