@@ -46,9 +46,10 @@ demo: $(VENV)/.installed ## install, train on a small data set, evaluate
 	@$(BIN)/python -P examples/demo.py
 
 # Two processes: the suite takes at most 10 minutes on 2 cores, test-fast at most 2 minutes, without
-# the time of the installation. JOBS=0 runs the tests in one process.
+# the time of the installation. A file is run by one process, so that its builds, clusters and data
+# are not repeated. JOBS=0 runs all tests in one process.
 JOBS ?= 2
-PYTEST = RANKING_REQUIRE_KERNELS=$(KERNELS) $(BIN)/pytest -n $(JOBS) --dist loadgroup
+PYTEST = RANKING_REQUIRE_KERNELS=$(KERNELS) $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.tested ## install, run all tests
 	@$(NOTE)

@@ -5,7 +5,7 @@
 Texts are synthetic (Zipf's law, about 80 distinct words of 10,000, 20 classes), W starts as the
 identity in float32, a fixed rate of 0.5, one thread. Seconds are those of the processor, as
 other work may share the machine. Each training runs in a process of its own, whose peak memory
-above that of the imports is set against model and data; a penalised model is largest early on, so
+above that of the imports is compared with model and data; a penalised model is largest early on, so
 the largest model on the way is named, too.
 """
 

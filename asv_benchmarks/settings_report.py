@@ -46,8 +46,8 @@ def main() -> None:
         data = matching_data(parts.train)
         cells = []
         for value in values:
-            given = {kind: getattr(options, kind) for kind in PARTS}
-            specs = {kind: spec.replace("{}", value) for kind, spec in given.items() if spec}
+            patterns = {kind: getattr(options, kind) for kind in PARTS}
+            specs = {kind: spec.replace("{}", value) for kind, spec in patterns.items() if spec}
             start = time.process_time()
             ranker = Ranker.from_recipe(options.recipe, threads=1, **specs).fit(data)
             seconds = time.process_time() - start

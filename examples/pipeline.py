@@ -28,9 +28,9 @@ def main() -> None:
     print(search.best_params_, round(search.best_score_, 4))  # noqa: T201
 
     scorer = make_ranking_scorer("ndcg@10", qid=qid)
-    found = permutation_importance(search.best_estimator_, X, y, scoring=scorer, n_repeats=2)
-    for at in found.importances_mean.argsort()[::-1][:3]:
-        print(X.columns[at], round(found.importances_mean[at], 4))  # noqa: T201
+    importance = permutation_importance(search.best_estimator_, X, y, scoring=scorer, n_repeats=2)
+    for at in importance.importances_mean.argsort()[::-1][:3]:
+        print(X.columns[at], round(importance.importances_mean[at], 4))  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -22,8 +22,8 @@ def main() -> None:
     metrics = ["hit@10", "ndcg@10", "coverage@10", "popularity@10"]
     for recipe in ("popularity", "item-knn", "ials"):
         ranker = Ranker.from_recipe(recipe).fit(train)
-        found = ranker.evaluate(test, metrics=metrics, exclude=train)
-        print(recipe, {name: round(value, 3) for name, value in found.means().items()})  # noqa: T201
+        evaluation = ranker.evaluate(test, metrics=metrics, exclude=train)
+        print(recipe, {name: round(value, 3) for name, value in evaluation.means().items()})  # noqa: T201
 
     print(ranker.recommend([7], k=3).to_frame())  # noqa: T201
     for reason in ranker.explain(7, ranker.recommend([7])[7][0][0])[:3]:

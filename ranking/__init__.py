@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ranking.data.describe import describe_data
     from ranking.data.judged_lists import JudgedLists
     from ranking.data.matching_data import FeatureTable, MatchingData
+    from ranking.data.position_bias import estimate_position_bias
     from ranking.data.readers.read import find_reader, read_data
     from ranking.data.split import split_data
     from ranking.data.synthetic import demo as make_demo
@@ -49,6 +50,7 @@ __all__ = [
     "TextFeatures",
     "compare",
     "describe_data",
+    "estimate_position_bias",
     "evaluate_run",
     "find_reader",
     "get_kernel",
@@ -79,6 +81,7 @@ _MODULES = {
     "TextFeatures": "ranking.data.text.features:TextFeatures",
     "compare": "ranking.metrics.result:compare",
     "describe_data": "ranking.data.describe:describe_data",
+    "estimate_position_bias": "ranking.data.position_bias:estimate_position_bias",
     "evaluate_run": "ranking.metrics.result:evaluate_run",
     "find_reader": "ranking.data.readers.read:find_reader",
     "get_kernel": "ranking.kernels.select:get_kernel",

@@ -149,7 +149,7 @@ def _silent(message: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Benchmark:
-    """Compare all rankers that fit the data, each tuned on validation data within one budget.
+    """Compare all rankers that support the data, each tuned on validation data within one budget.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ class Benchmark:
     tell: Callable[[str], None] = _silent
 
     def run(self, data: Any, valid: Any = None, test: Any = None) -> BenchmarkReport:
-        """Tune each ranker on training and validation data, and look at the test data once.
+        """Tune each ranker on training and validation data, and evaluate it once on the test data.
 
         Parameters
         ----------

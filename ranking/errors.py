@@ -23,7 +23,7 @@ class RankingError(Exception):
 
 
 class DataError(RankingError, ValueError):
-    """The data cannot be used as they are."""
+    """The data are invalid."""
 
 
 class ModelFileError(RankingError, ValueError):
@@ -39,7 +39,7 @@ class PartError(RankingError, ValueError):
 
 
 class CombinationError(PartError):
-    """Parts that exist, but do not work together."""
+    """A combination of existing parts that is not supported."""
 
 
 class KernelUnavailableError(RankingError, RuntimeError):
@@ -63,12 +63,12 @@ class PluginWarning(UserWarning):
 
 
 class DataWarning(UserWarning):
-    """The data were changed so that they can be used; says how."""
+    """The data were corrected so that they can be used; the message says how."""
 
 
 class TrainingWarning(UserWarning):
-    """Training ended, and its result is of no use; says why and what to change."""
+    """Training ended with a useless result; the message says why and what to change."""
 
 
 class ConvergenceWarning(UserWarning):
-    """Training stopped at its last epoch before it converged; says how to go on."""
+    """Training reached its last epoch before it converged; the message says what to change."""

@@ -17,11 +17,12 @@ from ranking._utils.validation import validate_k, validate_threads
 from ranking.contracts.callback import Callback
 from ranking.contracts.engine import Engine
 from ranking.contracts.loss import Loss
+from ranking.contracts.metric import Metric
 from ranking.contracts.model import Embedding, MatchingModel, Model
 from ranking.contracts.recipe import Search
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import OnlineTrainer, Solver
-from ranking.data.exclusions import Pairs, known_pairs
+from ranking.data.exclusions import Pairs, find_exclusions
 from ranking.data.frames import check_columns, interactions_of
 from ranking.data.inputs import (
     Documents,
@@ -41,6 +42,7 @@ from ranking.data.text.features import TextFeatures
 from ranking.data.text_collection import TextCollection
 from ranking.errors import CombinationError, DataError, PartError
 from ranking.inference.contributions import (
+    ColumnNames,
     Swap,
     explain_by_history,
     explain_embeddings,
@@ -48,9 +50,15 @@ from ranking.inference.contributions import (
     explain_rows,
     query_rows,
 )
-from ranking.inference.explain import Contribution, Related, explain_pair, related_features
+from ranking.inference.explain import (
+    Contribution,
+    Related,
+    explain_features,
+    explain_pair,
+    related_features,
+)
 from ranking.inference.fallback import with_fallback
-from ranking.inference.fold_in import fold_in, positives_of_new_queries
+from ranking.inference.fold_in import fold_in, fold_in_history, positives_of_new_queries
 from ranking.inference.histories import (
     explain_item,
     explain_sum,
@@ -68,13 +76,14 @@ from ranking.inference.results import (
     retrieve_nothing,
 )
 from ranking.inference.retrieval import Retriever, similar, top_k_by_embeddings
-from ranking.inference.score_features import pair_scores
+from ranking.inference.score_features import pair_scores, scored_pairs
 from ranking.io.exports.content import Exportable
 from ranking.io.exports.formats import ExportOptions, export_model
 from ranking.io.model_file import Extras, FileSpec, read_model, write_model
 from ranking.io.result import TrainingResult
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.evaluation import (
+    evaluate,
     evaluate_model,
     refuse_other_data,
     refuse_unscorable,
@@ -82,10 +91,13 @@ from ranking.metrics.evaluation import (
 from ranking.metrics.ordered import Catalogue, catalogue_of
 from ranking.metrics.parse import parse_metrics
 from ranking.metrics.result import Evaluation
+from ranking.models.bilinear import Bilinear
 from ranking.models.combination import Combination
 from ranking.models.factored import Factored
 from ranking.models.item_item import ItemItem
 from ranking.models.structured import Structured
+from ranking.models.thresholds import Thresholds
+from ranking.models.trees import Trees
 from ranking.training.fitter import Fitter
 from ranking.training.plan import TrainingPlan
 from ranking.training.trainer import Trainer
@@ -157,7 +169,7 @@ class Ranker(LearntAttributes):
     kernel : str or Kernel
         The implementation of the inner loops; see :func:`ranking.get_kernel`.
     threads : int
-        The result does not depend on it.
+        Results are identical for any value.
     random_state : int
         The seed. The same seed gives the same model, in every kernel.
     callbacks : sequence of str or Callback
@@ -308,13 +320,13 @@ class Ranker(LearntAttributes):
         trainer.train()
         result = dataclasses.replace(trainer.result(), report=report)
         result.description["tuning"] = {"reason": report.reason, "trials": report.rows()}
-        chosen = {kind: getattr(result, kind) for kind in ("model", "loss", "regularizer")}
-        ranker.set_params(**{kind: part.spec() for kind, part in chosen.items()})
+        parts = {kind: getattr(result, kind) for kind in ("model", "loss", "regularizer")}
+        ranker.set_params(**{kind: part.spec() for kind, part in parts.items()})
         ranker.set_params(solver=result.solver.spec())  # type: ignore[union-attr]
         return ranker.adopt(result, prepared)
 
     def plan(self) -> TrainingPlan:
-        """Return what `fit` trains, without the data; wrappers take it as their base."""
+        """Return the plan that `fit` trains, without data; wrappers are built on it."""
         return TrainingPlan(
             model=self.model,
             loss=self.loss,
@@ -337,7 +349,7 @@ class Ranker(LearntAttributes):
         valid: Any = None,
         exclude_seen: bool = False,
     ) -> Self:
-        """Train.
+        """Fit the ranker to training data.
 
         Parameters
         ----------
@@ -415,7 +427,7 @@ class Ranker(LearntAttributes):
     def prepare_data(
         self, X: Any, y: Any = None, *, qid: Any = None, valid: Any = None
     ) -> PreparedData:
-        """Return training and validation data as a trainer takes them.
+        """Convert training and validation data to the form that a trainer needs.
 
         Texts get features, and the features of judged rows are scaled if `scale` is set.
         """
@@ -428,7 +440,7 @@ class Ranker(LearntAttributes):
         return prepared
 
     def adopt(self, result: TrainingResult, prepared: PreparedData | None = None) -> Self:
-        """Take over the result of a training as the fitted attributes.
+        """Use the result of a training as the fitted attributes.
 
         Parameters
         ----------
@@ -439,8 +451,9 @@ class Ranker(LearntAttributes):
         text, documents, scaling = (None, None, None) if prepared is None else prepared[2:]
         self._adopt(result, text, documents)
         self.scaling_ = scaling
-        if prepared is not None and isinstance(prepared.data, MatchingData):
-            self.seen_ = SeenItems.from_data(prepared.data)
+        data = None if prepared is None or self.per_query else prepared.data
+        if isinstance(data, MatchingData) and text is None:
+            self.seen_ = SeenItems.from_data(data)
         return self
 
     def _adopt(
@@ -544,8 +557,22 @@ class Ranker(LearntAttributes):
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
-        """The absolute weights of a linear model; comparable if features are of one scale."""
-        return np.abs(self.coef_)
+        """How important each feature is.
+
+        The absolute weights of a linear model, which are comparable if features are of one scale;
+        the number of nodes of trees that ask for a feature; the sum of the absolute values of the
+        thresholds of `rankboost`.
+        """
+        model = getattr(self, "model_", None)
+        if isinstance(model, Trees | Thresholds):
+            return model.importances()
+        try:
+            return np.abs(self.coef_)
+        except AttributeError:
+            raise AttributeError(
+                "feature_importances_ is there for a fitted model of judged rows with weights, "
+                "trees or thresholds only; permutation_importance measures any model."
+            ) from None
 
     @property
     def per_query(self) -> bool:
@@ -555,7 +582,7 @@ class Ranker(LearntAttributes):
     def to_model_data(
         self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None
     ) -> Trainable:
-        """Return data as the fitted model takes them, with the candidates that are ranked.
+        """Convert data to the form that the fitted model scores, with the candidates to rank.
 
         Texts get the features of the training. Documents that are known by id only are joined by
         all others that the model knows. If the model has one weight vector per query, queries are
@@ -673,7 +700,7 @@ class Ranker(LearntAttributes):
         positions = None
         if candidates is not None:
             positions = np.flatnonzero(np.isin(data.document_ids, np.asarray(candidates)))
-        exclusions = None if exclude is None else known_pairs(data, *self._excluded(exclude))
+        exclusions = None if exclude is None else find_exclusions(data, *self._excluded(exclude))
         return self._retrieve(data, k, exclusions, positions)
 
     def _model_with_fallback(self) -> MatchingModel:
@@ -762,9 +789,9 @@ class Ranker(LearntAttributes):
         self._check_fitted()
         if self.seen_ is None:
             raise DataError(
-                f"{what} is for models of users and items that are known by id only, and this one "
-                "was trained with features, texts, labels or judged rows; call rank or similar "
-                "with the data."
+                f"{what} is for models of users and items, and this one was trained with texts, "
+                "labels or judged rows, or saved without the features of its users; call rank or "
+                "similar with the data."
             )
         return self.seen_
 
@@ -798,9 +825,10 @@ class Ranker(LearntAttributes):
         """Return the k best documents for queries, or users, that were not in the training data.
 
         Each gets an embedding from its positives, trained by the loss of the model; in an item-item
-        model the positives are its history, and nothing is trained; in a combination, this holds
-        for each of its models. The model itself does not change. The positives are left out of the
-        lists. A new query that has features needs no folding in: `rank` takes it.
+        model, and with `factored:history`, the positives are its history, and nothing is trained;
+        in a combination, this holds for each of its models. The model itself does not change. The
+        positives are left out of the lists. A new query that has features needs no folding in:
+        `rank` takes it.
 
         Parameters
         ----------
@@ -821,15 +849,7 @@ class Ranker(LearntAttributes):
             return RankedResults(np.array(names), data.document_ids, results)
         data, embedding = self._embed(X, "fold_in")
         samples, exclusions = positives_of_new_queries(data, lists)
-        queries = fold_in(
-            embedding,
-            samples,
-            self._trained_loss(),
-            self.kernel_,
-            regularizer=getattr(self, "regularizer_", None),
-            seed=self.random_state,
-            threads=self.threads,
-        )
+        queries = self._folded_in(data, embedding, samples)
         new = Embedding(queries, embedding.documents, embedding.biases)
         retrieve = partial(
             top_k_by_embeddings,
@@ -842,6 +862,20 @@ class Ranker(LearntAttributes):
             None,
         )
         return RankedResults(np.array(names), data.document_ids, retrieve)
+
+    def _folded_in(self, data: MatchingData, embedding: Embedding, samples: Any) -> Any:
+        """Return embeddings of new queries: means of histories, or trained from their positives."""
+        if isinstance(self.model_, Factored) and self.model_.history != "ignored":
+            return fold_in_history(self.model_, data, samples, self.kernel_, self.threads)
+        return fold_in(
+            embedding,
+            samples,
+            self._trained_loss(),
+            self.kernel_,
+            regularizer=getattr(self, "regularizer_", None),
+            seed=self.random_state,
+            threads=self.threads,
+        )
 
     def _trained_loss(self) -> Loss:
         """Return the loss of the training, which a model file may name without its plugin."""
@@ -910,10 +944,10 @@ class Ranker(LearntAttributes):
         return related_features(self.model_, feature, k, text)
 
     def explain(self, query: Any, document: Any, X: Any = None) -> list[Contribution]:
-        """Return what made the score of a document for a query, the largest contribution first.
+        """Return the contributions to the score of a document for a query, largest first.
 
-        Of a bilinear model of texts, the pairs of words; of an item-item model, the items of a
-        user's history; of a combination of models of users and items, these contributions and the
+        Of a bilinear model, the pairs of words or of features; of an item-item model, the items of
+        a user's history; of a combination of models of users and items, these contributions and the
         scores of its other models; of embeddings, the pairs of features, and for users and items
         that are known by id only, the past items of the user; of structured lists, the neighbours
         too; of a linear model of judged rows, the features, and of another one, how much the score
@@ -925,7 +959,8 @@ class Ranker(LearntAttributes):
             Texts; a document may also be an id of the collection that the model was trained on. Of
             other models, the ids of a query or user and of a document or item.
         X : JudgedLists or MatchingData, optional
-            Which has them; needed for judged rows, and for features.
+            Which has them; needed for judged rows, and for users and items that were not in the
+            training data.
         """
         self._check_fitted()
         if isinstance(self.model_, ItemItem):
@@ -937,9 +972,18 @@ class Ranker(LearntAttributes):
             data, rows = self._rows_of(X, query)
             names = data.doc_ids[rows].astype(np.str_).tolist()
             at = _place(names, document, "document")
-            return explain_rows(self.model_, data, rows, (self.kernel_, self.threads))[at]
-        if isinstance(self.model_, Factored):
-            return self._explain_embeddings(query, document, X)
+            columns = ColumnNames.of(self.model_, getattr(self, "feature_names_in_", None))
+            reasons = explain_rows(self.model_, data, rows, (self.kernel_, self.threads))[at]
+            return [
+                one._replace(
+                    query_feature=columns[one.query_feature],
+                    document_feature=columns[one.document_feature],
+                )
+                for one in reasons
+            ]
+        by_features = isinstance(self.model_, Bilinear) and self.text_ is None
+        if isinstance(self.model_, Factored) or (by_features and not self.per_query):
+            return self._explain_matching(query, document, X)
         if self.text_ is None or self.per_query:
             raise DataError(
                 "explain needs a model of texts whose queries have words; for this one, call "
@@ -948,7 +992,7 @@ class Ranker(LearntAttributes):
         return explain_pair(self.model_, self.text_, self.documents_, query, document)
 
     def explain_order(self, X: Any, query: Any) -> list[Swap]:
-        """Return what would change the order of a query's documents, for a linear model.
+        """Return the smallest changes of features that would reorder the documents of a query.
 
         One row for each document and the one below it: the gap between their scores, and the
         feature that closes it with the smallest change.
@@ -961,7 +1005,9 @@ class Ranker(LearntAttributes):
         self._check_fitted()
         data, rows = self._rows_of(X, query)
         scores = self.model_.scores(data, self.kernel_, self.threads)
-        return explain_order(self.model_, data, rows, scores)
+        columns = ColumnNames.of(self.model_, getattr(self, "feature_names_in_", None))
+        swaps = explain_order(self.model_, data, rows, scores)
+        return [one._replace(feature=columns[one.feature]) for one in swaps]
 
     def _rows_of(self, X: Any, query: Any) -> tuple[JudgedLists, slice]:
         """Return judged rows as the model sees them, and those of a query."""
@@ -972,16 +1018,20 @@ class Ranker(LearntAttributes):
         assert isinstance(data, JudgedLists)
         return data, query_rows(data, query)
 
-    def _explain_embeddings(self, query: Any, document: Any, X: Any) -> list[Contribution]:
-        model, run = cast(Factored, self.model_), (self.kernel_, self.threads)
+    def _explain_matching(self, query: Any, document: Any, X: Any) -> list[Contribution]:
+        model, run = self.model_, (self.kernel_, self.threads)
         if X is None and self.text_ is not None:
             X = self._text_pair(query, document)
             query, document = X.query_ids[0].item(), X.document_ids[0].item()
         data = self._seen_data() if X is None else self._matching(self.to_model_data(X), "explain")
         row = _place(data.query_ids.astype(np.str_).tolist(), query, "query")
         column = _place(data.document_ids.astype(np.str_).tolist(), document, "document")
-        if X is None and self.seen_ is not None and not isinstance(model, Structured):
-            return explain_by_history(model, self.seen_, row, column)
+        if isinstance(model, Bilinear):
+            return explain_features(model, data, row, column)
+        assert isinstance(model, Factored)
+        seen = self.seen_ if X is None else None
+        if seen is not None and seen.by_id and not isinstance(model, Structured):
+            return explain_by_history(model, seen, row, column)
         return explain_embeddings(model, data, row, column, run)
 
     def _text_pair(self, query: str, document: str) -> TextCollection:
@@ -1028,6 +1078,7 @@ class Ranker(LearntAttributes):
         qid: ArrayLike | None = None,
         metrics: str | Sequence[str] = ("ndcg@10",),
         exclude: Any = None,
+        judged_only: bool = False,
     ) -> Evaluation:
         """Return the values of metrics for each query.
 
@@ -1042,15 +1093,22 @@ class Ranker(LearntAttributes):
         exclude : MatchingData or TextCollection, or a list of them, optional
             Whose positives are left out of the list of a query of the same id, unless they are
             relevant in X too; such as the training data. Not for judged rows.
+        judged_only : bool
+            Whether a query ranks only the documents that X has an entry for, grade 0 included, as
+            trec_eval's option -J does; queries without entries are left out.
         """
         data = self.to_model_data(X, y, qid=qid)
         warn_of_untrained(self.model_, self.seen_, data)
         parsed = parse_metrics(metrics)
+        if judged_only and isinstance(data, MatchingData):
+            if exclude is not None:
+                raise DataError("judged_only says what is ranked already; leave exclude out.")
+            return self._evaluate_pairs(data, parsed)
         exclusions = None
         if exclude is not None:
             if isinstance(data, JudgedLists):
                 raise DataError("exclude is for queries and documents; leave it out.")
-            exclusions = known_pairs(data, *self._excluded(exclude), but_relevant=True)
+            exclusions = find_exclusions(data, *self._excluded(exclude), but_relevant=True)
         unique = list({metric.spelled(): metric for metric in parsed.values()}.values())
         matching = not isinstance(data, JudgedLists)
         values = evaluate_model(
@@ -1064,6 +1122,15 @@ class Ranker(LearntAttributes):
         )
         names = {name: metric.spelled() for name, metric in parsed.items()}
         return Evaluation(data.query_ids, values, names)
+
+    def _evaluate_pairs(self, data: MatchingData, parsed: Mapping[str, Metric]) -> Evaluation:
+        """Return the values of metrics for the judged documents of each query."""
+        model = self._model_with_fallback()
+        pairs, scores = scored_pairs(model, data, self.kernel_, self.threads)
+        unique = {metric.spelled(): metric for metric in parsed.values()}
+        values = evaluate(list(unique.values()), pairs, scores, self.kernel_, self.threads)
+        names = {name: metric.spelled() for name, metric in parsed.items()}
+        return Evaluation(pairs.query_ids, values, names)
 
     def _catalogue(self, data: Trainable, exclude: Any) -> Catalogue | None:
         """Return the items of data, and who has them in the training data, if that is known."""
@@ -1108,7 +1175,8 @@ class Ranker(LearntAttributes):
         path : str or Path
         seen : bool
             Whether to write the positives of users too, so that `recommend` can exclude them
-            after `load`. Without them the file does not tell who has what.
+            after `load`, and the features of users, if they have some. Without them the file does
+            not tell who has what.
         """
         self._check_fitted()
         result = self._result()
@@ -1132,7 +1200,7 @@ class Ranker(LearntAttributes):
         feature_names: Sequence[str] | None = None,
         overwrite: bool = False,
     ) -> list[Path]:
-        """Write the fitted model in a format of another program; return the paths of the files.
+        """Export the fitted model to the format of another program; return the paths of the files.
 
         Parameters
         ----------

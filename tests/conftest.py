@@ -62,8 +62,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for tier, starts in TIERS.items():
             if path.startswith(starts):
                 item.add_marker(tier)
-                # One process per file, so that its builds, clusters and data are not repeated.
-                item.add_marker(pytest.mark.xdist_group(path))
         if SLOW_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("slow")
 

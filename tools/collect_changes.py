@@ -1,8 +1,9 @@
 """Collect the fragments of changelog.d into a section for CHANGELOG.md.
 
-Usage: ``python tools/collect_changes.py``. Prints the section, by kind and issue; a person then
-rewrites it for users, puts it into CHANGELOG.md and deletes the fragments. Fails if the name of a
-fragment is not ``<issue>.<added|changed|fixed>[.<word>].md``.
+Usage: ``python tools/collect_changes.py`` prints the section, by kind and issue. A person rewrites
+it for users and puts it into CHANGELOG.md; ``python tools/collect_changes.py --remove`` then
+deletes the fragments. Fails if the name of a fragment is not
+``<issue>.<added|changed|fixed>[.<word>].md``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ NAME = re.compile(r"(?P<issue>\d+)\.(?P<kind>added|changed|fixed)(\.[\w-]+)?\.md
 
 
 def collect(folder: Path) -> str:
-    """Return the section: one list per kind of change, in the order of the issues."""
+    """Return the section: one list per kind of change, by issue; empty without fragments."""
     lists: dict[str, list[tuple[int, str]]] = {"added": [], "changed": [], "fixed": []}
     for path in sorted(folder.glob("*.md")):
         match = NAME.fullmatch(path.name)
@@ -30,8 +31,19 @@ def collect(folder: Path) -> str:
         for kind, rows in ((kind, sorted(rows)) for kind, rows in lists.items())
         if rows
     ]
-    return "\n\n".join(sections) + "\n"
+    return "".join(f"{section}\n\n" for section in sections)
+
+
+def remove(folder: Path) -> None:
+    """Delete the fragments, once their section is in CHANGELOG.md."""
+    collect(folder)  # refuses names that are no fragments
+    for path in folder.glob("*.md"):
+        if path.name != "README.md":
+            path.unlink()
 
 
 if __name__ == "__main__":
-    sys.stdout.write(collect(FOLDER))
+    if sys.argv[1:] == ["--remove"]:
+        remove(FOLDER)
+    else:
+        sys.stdout.write(collect(FOLDER))

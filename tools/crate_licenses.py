@@ -33,14 +33,14 @@ def linked(metadata: dict[str, Any]) -> list[dict[str, Any]]:
         for node in metadata["resolve"]["nodes"]
     }
     [start] = [key for key, package in packages.items() if package["name"] == "ranking-py"]
-    found, waiting = set(), [start]
+    crates, waiting = set(), [start]
     while waiting:
         key = waiting.pop()
         kinds = {kind for target in packages[key]["targets"] for kind in target["kind"]}
-        if key not in found and "proc-macro" not in kinds:
-            found.add(key)
+        if key not in crates and "proc-macro" not in kinds:
+            crates.add(key)
             waiting += edges[key]
-    external = [packages[key] for key in found if packages[key]["source"]]
+    external = [packages[key] for key in crates if packages[key]["source"]]
     return sorted(external, key=lambda package: (package["name"], package["version"]))
 
 

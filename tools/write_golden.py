@@ -1,8 +1,9 @@
 """Write the model files of a release that every later version must read.
 
 Usage: ``python -P tools/write_golden.py VERSION``. Writes tests/golden/VERSION with one small model
-of each kind and expected.json, what each answers. Run it at a release, and never again for that
-version: ``tests/unit/test_golden.py`` loads the files of all releases.
+of each kind and expected.json, what each answers. Files that exist stay as they are. Run it at a
+release, and never again for that version: ``tests/unit/test_golden.py`` loads the files of all
+releases.
 """
 
 from __future__ import annotations
@@ -49,6 +50,12 @@ def texts() -> dict[str, Any]:
     rankers = {
         "bilinear": Ranker.from_recipe("sgd-decaying", solver=solver),
         "diagonal": Ranker.from_recipe("bm25"),
+        "sparse-factored": Ranker.from_recipe("rmls", model="sparse-factored:dimensions=4"),
+        "factored-identity": Ranker.from_recipe("ssi", model="factored-identity:dimensions=4"),
+        "topics": Ranker.from_recipe("bltm", model="topics:dimensions=2"),
+        "kernel-expansion": Ranker(
+            "kernel-expansion", "hinge", solver="kernel-passive-aggressive:max_steps=50"
+        ),
     }
     return {name: (r.fit(data), "search", ["a puck on ice"]) for name, r in rankers.items()}
 
@@ -67,6 +74,14 @@ def views() -> dict[str, Any]:
     }
 
 
+def sums() -> dict[str, Any]:
+    """Combine two models of interactions; the answer is recommendations."""
+    data = MatchingData.from_interactions(*zip(*VIEWS, strict=True))
+    solver = "selection:max_trials=6"
+    ranker = Ranker.from_recipe("recommend", solver=solver, random_state=1).fit(data)
+    return {"combination": (ranker, "recommend", ["user1", "user5"])}
+
+
 def answer(ranker: Ranker, method: str, argument: Any) -> Any:
     """Return what a model answers, as JSON has it."""
     if method == "predict":
@@ -79,12 +94,16 @@ def main() -> None:
     """Write the files of one version."""
     folder = GOLDEN / sys.argv[1]
     folder.mkdir(parents=True, exist_ok=True)
-    expected = {}
-    for name, (ranker, method, argument) in {**judged(), **texts(), **views()}.items():
-        ranker.save(folder / f"{name}.safetensors")
-        result = answer(ranker, method, argument)
-        expected[name] = {"method": method, "argument": argument, "result": result}
-    (folder / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
+    answers = folder / "expected.json"
+    expected = json.loads(answers.read_text()) if answers.exists() else {}
+    cases = {**judged(), **texts(), **views(), **sums()}
+    for name, (ranker, method, argument) in cases.items():
+        file = folder / f"{name}.safetensors"
+        if not file.exists():
+            ranker.save(file)
+            result = answer(ranker, method, argument)
+            expected[name] = {"method": method, "argument": argument, "result": result}
+    answers.write_text(json.dumps(expected, indent=1) + "\n")
 
 
 if __name__ == "__main__":

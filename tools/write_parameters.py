@@ -53,7 +53,7 @@ and the meaning of every parameter, and what other libraries call it. `ranking p
 the same for one part, also for third-party parts.
 
 Give a parameter in a spec, `--solver sgd:epochs=20,learning_rate=0.1`, or to the class of the part,
-`SGD(epochs=20, learning_rate=0.1)`. Parts that are given beside a recipe replace the parts of the
+`SGD(epochs=20, learning_rate=0.1)`. Parts given together with a recipe replace the parts of the
 recipe. "auto" depends on the data and on the other parts; the model file records the value.
 """
 
@@ -65,12 +65,12 @@ def cell(text: str) -> str:
 
 def other_names(kind: str, parameter: str, known: list[str]) -> str:
     """Return what other libraries call a parameter."""
-    found = []
+    names = []
     for name, targets in PARAMETERS.get(kind, {}).items():
         here = [target for target in targets if target in known]
         if here[:1] == [parameter] and name not in UNRELEASED and name not in known:
-            found.append(f"`{name}`")
-    return ", ".join(sorted(found))
+            names.append(f"`{name}`")
+    return ", ".join(sorted(names))
 
 
 def recipes(parts: list[tuple[PartDescription, list[str]]]) -> list[str]:
@@ -120,8 +120,8 @@ def write_names(page: str) -> str:
     """Return the page of names with the table of today; the text around it stays."""
     rows = ["| kind | names |", "|---|---|"]
     for kind in KINDS:
-        found = sorted(e.name for e in get_registry().entries() if e.kind == kind and ours(e))
-        rows.append(f"| {kind} | {', '.join(f'`{name}`' for name in found)} |")
+        names = sorted(e.name for e in get_registry().entries() if e.kind == kind and ours(e))
+        rows.append(f"| {kind} | {', '.join(f'`{name}`' for name in names)} |")
     before, _, rest = page.partition("| kind | names |\n")
     return before + "\n".join(rows) + "\n\n" + rest.partition("\n\n")[2]
 

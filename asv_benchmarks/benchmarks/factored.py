@@ -162,3 +162,33 @@ class SoftmaxAtK:
         return recall(self.ranker.fit(self.data), self.likes)
 
     track_recall.unit = f"recall@{K}"
+
+
+class SharedHistories:
+    """A training whose users have the mean embedding of their items."""
+
+    params = (KERNELS, ["ignored", "mean", "mean-only"], [1, 2])
+    param_names = ("kernel", "history", "threads")
+    timeout = 900
+
+    def setup(self, kernel: str, history: str, threads: int) -> None:
+        self.likes = make_likes(SHAPE, N_LIKES)
+        self.data = MatchingData(None, None, self.likes.train)
+        self.ranker = Ranker(
+            f"factored:dimensions=32,score=cosine,biases=false,history={history}",
+            "softmax:temperature=0.2",
+            solver="sgd:n_negatives=256,epochs=2,batch_size=4096",
+            kernel=kernel_or_skip(kernel),
+            threads=threads,
+        )
+
+    def time_fit(self, kernel: str, history: str, threads: int) -> None:
+        self.ranker.fit(self.data)
+
+    def peakmem_fit(self, kernel: str, history: str, threads: int) -> None:
+        self.ranker.fit(self.data)
+
+    def track_recall(self, kernel: str, history: str, threads: int) -> float:
+        return recall(self.ranker.fit(self.data), self.likes)
+
+    track_recall.unit = f"recall@{K}"

@@ -61,26 +61,30 @@ class Sources:
 
 @click.command()
 @click.argument("data", nargs=-1, required=True, type=existing)
-@click.option("--valid", multiple=True, type=existing, help="Validation data; else split off.")
-@click.option("--test", multiple=True, type=existing, help="Test data; else split off.")
+@click.option(
+    "--valid", multiple=True, type=existing, help="Validation data; by default split off from DATA."
+)
+@click.option(
+    "--test", multiple=True, type=existing, help="Test data; by default split off from DATA."
+)
 @click.option(
     "--budget",
     default="10s",
     show_default=True,
     metavar="BUDGET",
-    help="Of each ranker: processor seconds of tuning, such as 60s, or 10trials.",
+    help="Tuning budget of each ranker: processor time, such as 60s, or 10trials.",
 )
 @click.option(
     "--recipe",
     "recipes",
     multiple=True,
     metavar="NAME",
-    help="Only these; by default all that fit.",
+    help="A recipe to compare; repeatable. By default all that support DATA.",
 )
 @click.option(
     "--metrics",
     metavar="LIST",
-    help="The first decides; by default ndcg@10 and others, by the kind of data.",
+    help="Metrics; the first one decides. The default depends on the kind of data.",
 )
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=0, show_default=True)
 @click.option(
@@ -94,12 +98,12 @@ class Sources:
 def benchmark(
     output: Path | None, form: str, resources: Resources, recipes: tuple[str, ...], **options: Any
 ) -> None:
-    """Compare all rankers that fit DATA, each tuned within the same budget.
+    """Compare all rankers that support DATA, each tuned within the same budget.
 
-    Each ranker is tuned on the validation data and looks at the test data once. Test and validation
-    data that are not given are split off: queries, or the interactions of users; a BEIR folder
-    brings its splits. Prints quality with 95 % intervals, letters of the rankers that are
-    significantly worse, processor time of training and ranking, the largest memory and the size of
+    Each ranker is tuned on the validation data and evaluated once on the test data. Without --test
+    and --valid, these data are split off by query, or by interaction for users and items; a BEIR
+    folder defines its own splits. Prints quality with 95 % intervals, letters of the rankers that
+    are significantly worse, processor time of training and ranking, peak memory and the size of
     the model file.
 
     \b

@@ -81,7 +81,7 @@ LEVEL = 0.05
 def _tables(evaluations: dict[str, Any], comparisons: Any, form: str) -> str:
     """Return systems by metrics, pairs of systems, and the definitions."""
     letters = dict(zip(evaluations, _letters(), strict=False))
-    names = {asked: full for one in evaluations.values() for asked, full in one.names.items()}
+    names = {label: full for one in evaluations.values() for label, full in one.names.items()}
     short = short_names(names)
     worse: dict[tuple[str, str], str] = {}
     for one in comparisons:

@@ -10,6 +10,7 @@ import click
 
 from ranking import MatchingData, describe_data, find_reader, write_data
 from ranking.errors import DataWarning
+from ranking_cli.click_log import write_propensities
 from ranking_cli.files import output_of
 from ranking_cli.get_data import DATASETS, get_data
 from ranking_cli.options import Resources, existing, resources_options
@@ -24,12 +25,12 @@ FORMATS = ("letor", "qrels", "run", "tsv", "parquet")
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path), metavar="PATH|get")
 @click.argument("name", required=False, metavar="[NAME]")
-@click.option("--convert", type=click.Choice(FORMATS), help="Write the same data in this format.")
+@click.option("--convert", type=click.Choice(FORMATS), help="Write the data in this format.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="Where --convert writes, compressed if it ends in .gz; for --split and get, a folder.",
+    help="Output file of --convert, compressed if it ends in .gz; folder of --split and get.",
 )
 @click.option(
     "--split",
@@ -42,22 +43,36 @@ FORMATS = ("letor", "qrels", "run", "tsv", "parquet")
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     help="For --split: the approximate share for test; by default 0.2.",
 )
-@click.option("--valid", is_flag=True, help="For --split: write valid too, split from train.")
 @click.option(
-    "--seed", type=click.IntRange(0, 2**64 - 1), default=0, show_default=True, help="For --split."
+    "--valid", is_flag=True, help="For --split: also write validation data, split from train."
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**64 - 1),
+    default=0,
+    show_default=True,
+    help="Random seed of --split.",
+)
+@click.option(
+    "--propensities",
+    is_flag=True,
+    help="Estimate the position bias of a log of clicks; -o has the clicks with propensities.",
 )
 @format_option
 @resources_options
 def data(path: Path, form: str, resources: Resources, **options: Any) -> None:
-    """Show what PATH holds, convert it, or get a data set.
+    """Inspect, convert or split PATH, or write a demo data set.
 
     Shows format, counts, grades, sparsity, ids and warnings. With --convert the data are written
     instead, where the formats hold the same kind of data: letor from letor, qrels and run from TREC
     or BEIR files, tsv and parquet from interactions.
 
-    --split writes train and test into a folder, in the format of PATH: by-query (no query is
-    divided), by-time (the latest interactions are for test), leave-one-out (the last interaction
-    of each user, or a random one) or random.
+    --split writes train and test into a folder, in the format of PATH, and texts with judgements
+    as a BEIR folder: by-query (no query is divided), by-time (the latest interactions are for
+    test), leave-one-out (the last interaction of each user, or a random one) or random.
+
+    --propensities takes a log with a header and one row per document that was shown: query,
+    document, position and click (0 or 1). It estimates how likely each position is examined.
 
     `get NAME` writes a synthetic data set, without a download: demo, search results as train.txt,
     valid.txt and test.txt, into the folder of -o, by default NAME.
@@ -67,12 +82,20 @@ def data(path: Path, form: str, resources: Resources, **options: Any) -> None:
     ranking data train.txt.gz
     ranking data ratings.dat --convert parquet -o ratings.parquet
     ranking data ratings.csv --split leave-one-out --valid -o split
+    ranking data log.csv --propensities -o clicks.csv
     """
     name, convert, output = (options[key] for key in ("name", "convert", "output"))
     if name is not None or (path == GET and not path.exists()):
         _get(path, name, convert, output)
         return
     path = existing.convert(path, None, click.get_current_context())
+    if options["propensities"]:
+        if convert is not None or options["method"] is not None:
+            raise click.UsageError("--propensities is without --convert and --split.")
+        if output is not None:
+            output_of(output, [path], resources.reader)
+        write_propensities(path, output, form)
+        return
     if options["method"] is not None:
         if convert is not None or output is None:
             raise click.UsageError("--split needs -o, a folder, and is without --convert.")
@@ -86,6 +109,13 @@ def data(path: Path, form: str, resources: Resources, **options: Any) -> None:
         raise click.UsageError(f"{output} is a folder; name the file that --convert writes.")
     if output is not None:
         output_of(output, [path], resources.reader)
+    _show_or_convert(path, resources, convert, output, form)
+
+
+def _show_or_convert(
+    path: Path, resources: Resources, convert: str | None, output: Path | None, form: str
+) -> None:
+    """Read the data, and write them in another format or print what they are."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DataWarning)
         reader = find_reader(

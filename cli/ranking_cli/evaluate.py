@@ -37,6 +37,7 @@ class Request:
     qrels: Path | None
     metrics: str
     exclude: tuple[Path, ...]
+    judged_only: bool
     per_query: bool
     bins: str | None
     clicks: Path | None
@@ -46,15 +47,20 @@ class Request:
 @click.command("eval")
 @click.argument("model", type=existing, required=False)
 @click.argument("data", nargs=-1, type=existing)
-@click.option("--run", type=existing, help="A TREC run to measure instead of a model.")
+@click.option("--run", type=existing, help="A TREC run to evaluate instead of a model.")
 @click.option("--qrels", type=existing, help="The judgements for --run.")
 @metrics_option
 @exclude_option
+@click.option(
+    "--judged-only",
+    is_flag=True,
+    help="Rank only the documents that DATA judges for a query, as trec_eval -J does.",
+)
 @click.option("-q", "--per-query", is_flag=True, help="One row per query before the mean.")
 @click.option(
     "--bins",
     metavar="LIST",
-    help="Means by bins of the total clicks of a query: 10,100,1000 makes four bins.",
+    help="Means per bin of the total clicks of a query; 10,100,1000 gives four bins.",
 )
 @click.option(
     "--clicks",
@@ -66,13 +72,13 @@ class Request:
 def evaluate(
     model: Path | None, data: tuple[Path, ...], resources: Resources, **options: Any
 ) -> None:
-    """Measure MODEL on DATA, or a TREC run against judgements.
+    """Evaluate MODEL on DATA, or a TREC run against judgements.
 
     Plain names are trec_eval's definitions, letor-... are LETOR's; the definitions are printed
     below the table, which has a 95 % bootstrap interval of each mean. The summary row is called
     "all". --format jsonl prints every query. For queries and documents, each query ranks all
-    documents but itself, and with --exclude all but its positives there. Items without features
-    are ranked among all items that the model knows.
+    documents but itself, with --exclude all but its positives there, and with --judged-only those
+    that DATA judges for it. Items without features are ranked among all items that the model knows.
 
     \b
     ranking eval model.safetensors test.txt --metrics ndcg@5,ndcg@10,map
@@ -81,12 +87,16 @@ def evaluate(
     ranking eval rmls.safetensors judged --bins 10,100,1000 --clicks log.tsv
     """
     request = Request(**options)
+    if request.run is not None and request.judged_only:
+        raise click.UsageError("--judged-only is for a model; a run has its documents.")
     edges = _edges(request.bins, request.clicks)
     metrics = list(parse_metrics(request.metrics))
     if request.run is not None and request.qrels is not None and model is None:
         evaluation = measure_run(request.run, request.qrels, metrics, resources)
     elif request.run is None and request.qrels is None and model is not None and data:
-        evaluation = measure_model(model, data, metrics, resources, request.exclude)
+        evaluation = measure_model(
+            model, data, metrics, resources, request.exclude, request.judged_only
+        )
     else:
         raise click.UsageError("give MODEL and DATA, or --run and --qrels.")
 
@@ -179,13 +189,18 @@ def measure_model(
     metrics: list[str],
     resources: Resources,
     exclude: tuple[Path, ...] = (),
+    judged_only: bool = False,
 ) -> Evaluation:
     """Evaluate a model file on data files."""
+    if exclude and judged_only:
+        raise click.UsageError("--judged-only says what is ranked already; leave --exclude out.")
     ranker, rows = resources.load(model), resources.read(data)
     exclusions = [resources.read([path]) for path in exclude]
     if exclude and any(isinstance(each, JudgedLists) for each in (rows, *exclusions)):
         raise click.UsageError("--exclude is for queries and documents, not for judged rows.")
-    return ranker.evaluate(rows, metrics=metrics, exclude=exclusions or None)
+    return ranker.evaluate(
+        rows, metrics=metrics, exclude=exclusions or None, judged_only=judged_only
+    )
 
 
 def measure_run(run: Path, qrels: Path, metrics: list[str], resources: Resources) -> Evaluation:

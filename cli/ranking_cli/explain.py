@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,12 +35,14 @@ Bars = dict[str, Sequence[tuple[str, float]]]
     metavar="QUERY DOCUMENT",
     help="Two texts, or the ids of a query or user and a document or item.",
 )
-@click.option("--query", help="The id of a query of --data: its documents in their order.")
+@click.option(
+    "--query", help="The id of a query of --data, whose documents are explained in their order."
+)
 @click.option(
     "--data",
     multiple=True,
     type=existing,
-    help="Where the queries and documents are; for judged rows, and for features.",
+    help="The data of the queries and documents, for judged rows and for features.",
 )
 @click.option(
     "-k",
@@ -50,14 +53,14 @@ Bars = dict[str, Sequence[tuple[str, float]]]
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write bars of the contributions or weights, one HTML file.",
+    help="Also write bar charts of the contributions or weights to an HTML file.",
 )
 @format_option
 @resources_options
 def explain(
     model: Path, terms: tuple[str, ...], form: str, resources: Resources, **options: Any
 ) -> None:
-    """Show what MODEL has learnt, or what made the score of a document.
+    """Show what MODEL has learnt, or explain the score of a document.
 
     Of a linear model: the weights; with --query, the documents in their order, the contributions of
     features to their scores, and the smallest change that would put the next one above each. For
@@ -164,22 +167,28 @@ def _explain_pair(ranker: Ranker, pair: tuple[str, str], data: Any, k: int, form
     words = ranker.text_ is not None
     if words:
         text_features(ranker, pair[0])
-    rows: list[dict[str, Any]] = [
-        {
-            "query": str(entry.query_feature),
-            "document": str(entry.document_feature),
-            "weight": entry.weight,
-            "contribution": entry.contribution,
-        }
-        for entry in entries[:k]
-    ]
+    judged = ranker.model_.takes == "judged"
+    rows = [_pair_row(entry, judged=judged) for entry in entries[:k]]
     if rows:
         click.echo(render(rows, form), nl=False)
     total = sum(entry.contribution for entry in entries)
     what = "pairs of words" if words else "contributions"
+    names = ["feature"] if judged else ["query", "document"]
     click.echo(f"score {total:.6g}, from {len(entries)} {what}", err=True)
     return {
         f"{pair[0]}, {pair[1]}: {total:.4g}": [
-            (f"{row['query']} x {row['document']}", row["contribution"]) for row in rows[:BARS]
+            (" x ".join(str(row[name]) for name in names), row["contribution"])
+            for row in rows[:BARS]
         ]
     }
+
+
+def _pair_row(entry: Any, *, judged: bool) -> dict[str, Any]:
+    """Return a row of the table of contributions; a judged row has one feature for each."""
+    if judged:
+        row = {"feature": str(entry.document_feature), "value": entry.document_value}
+    else:
+        row = {"query": str(entry.query_feature), "document": str(entry.document_feature)}
+    if not math.isnan(entry.weight):  # models that are not linear have none
+        row["weight"] = entry.weight
+    return {**row, "contribution": entry.contribution}

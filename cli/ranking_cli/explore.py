@@ -23,9 +23,9 @@ PLACE = "/*CONTENT*/null"
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where the page goes; by default into a temporary file, which a browser opens.",
+    help="The HTML file; by default a temporary file, which is opened in a browser.",
 )
-@click.option("--metric", default="ndcg@10", show_default=True, help="What is compared.")
+@click.option("--metric", default="ndcg@10", show_default=True, help="Metric for the comparison.")
 @click.option(
     "-k", type=click.IntRange(1, 100), default=10, show_default=True, help="Length of the lists."
 )
@@ -34,7 +34,7 @@ PLACE = "/*CONTENT*/null"
     type=click.IntRange(1, 2000),
     default=200,
     show_default=True,
-    help="The most queries on the page: those on which the models differ most.",
+    help="Maximum number of queries on the page: those with the largest differences.",
 )
 @click.option(
     "--titles", type=existing, help="Titles of documents: lines of an id, a tab and the title."
@@ -43,7 +43,7 @@ PLACE = "/*CONTENT*/null"
 def explore(
     files: tuple[Path, ...], output: Path | None, resources: Resources, **options: Any
 ) -> None:
-    """Show the lists of one or two models on DATA in a page, which works offline.
+    """Show the lists of one or two models in an HTML page, which works offline.
 
     Choose a query or user and see both lists with grades and movements, and why each document is
     there; wins and losses by query; rare, new and long queries; a map of the documents. Judge by

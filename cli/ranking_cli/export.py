@@ -22,13 +22,13 @@ from ranking_cli.options import Resources, existing, resources_options
     "--output",
     required=True,
     type=click.Path(path_type=Path),
-    help="A file; a folder for formats of several files.",
+    help="The output file, or a folder for formats of several files.",
 )
 @click.option(
     "--data",
     multiple=True,
     type=existing,
-    help="Whose queries and documents get embeddings; by default users and items of the training.",
+    help="Queries and documents whose embeddings are written; by default those of the training.",
 )
 @click.option("--name", default="ranking", help="The name of the model in the target.")
 @click.option(
@@ -37,7 +37,7 @@ from ranking_cli.options import Resources, existing, resources_options
 @click.option("--overwrite", is_flag=True, help="Replace files of a folder that is not empty.")
 @resources_options
 def export(model: Path, to: str, output: Path, resources: Resources, **options: Any) -> None:
-    """Write MODEL in a format of another program; scaling is folded in.
+    """Export MODEL to a format of another program, including its scaling.
 
     What a format cannot express is refused with the reason.
 

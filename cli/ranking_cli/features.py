@@ -39,7 +39,7 @@ from ranking_cli.options import Resources, existing, resources_options
     type=click.IntRange(0),
     default=0,
     show_default=True,
-    help="The N best documents of each query by MODEL are rows too, with grade 0 if not judged.",
+    help="Add the N best documents of each query by MODEL, with grade 0 if not judged.",
 )
 @resources_options
 def features(

@@ -22,28 +22,32 @@ MEASURE, USE, INSPECT = "Measure and compare", "Use a model", "Data, papers and 
 COMMANDS = {
     "train": Command("train:train", "Train a model on DATA and write it to one file."),
     "tune": Command("tune:tune", "Search recipes and parameters on DATA within a budget."),
-    "path": Command("path:path", "Train along the strengths of a regularizer."),
+    "path": Command("path:path", "Train a model for each strength of a regularizer."),
     "eval": Command(
-        "evaluate:evaluate", "Measure MODEL on DATA, or a TREC run against judgements.", MEASURE
+        "evaluate:evaluate", "Evaluate MODEL on DATA, or a TREC run against judgements.", MEASURE
     ),
     "compare": Command(
         "compare:compare", "Compare models on DATA, or TREC runs against judgements.", MEASURE
     ),
-    "benchmark": Command("benchmark:benchmark", "Compare all rankers that fit DATA.", MEASURE),
+    "benchmark": Command("benchmark:benchmark", "Compare all rankers that support DATA.", MEASURE),
     "explore": Command(
-        "explore:explore", "Show the lists of one or two models on DATA in a page.", MEASURE
+        "explore:explore", "Show the lists of one or two models in an HTML page.", MEASURE
     ),
-    "report": Command("report:report", "Show how models were trained.", MEASURE),
+    "report": Command("report:report", "Show the training history of models.", MEASURE),
     "bound": Command(
         "bound:bound", "Bound the generalization error of an alignment model.", MEASURE
     ),
     "rank": Command("rank:rank", "Rank the documents of each query in DATA by MODEL.", USE),
     "explain": Command("explain:explain", "Show what MODEL has learnt.", USE),
     "features": Command("features:features", "Write the scores of MODEL as features.", USE),
-    "export": Command("export:export", "Write MODEL in a format of another program.", USE),
-    "serve": Command("serve:serve", "Answer HTTP requests by models.", USE),
-    "data": Command("data:data", "Show what PATH holds, convert it, or get a data set.", INSPECT),
-    "reproduce": Command("reproduce:reproduce", "Measure the tables of a paper again.", INSPECT),
+    "export": Command("export:export", "Export MODEL to a format of another program.", USE),
+    "serve": Command("serve:serve", "Serve models over HTTP.", USE),
+    "data": Command(
+        "data:data", "Inspect, convert or split PATH, or write a demo data set.", INSPECT
+    ),
+    "reproduce": Command(
+        "reproduce:reproduce", "Repeat the tables of a paper on your data.", INSPECT
+    ),
     "plugins": Command(
         "plugins:plugins", "List the installed parts and plugins, or describe one.", INSPECT
     ),
@@ -147,7 +151,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="ranking-kit", prog_name="ranking")
 def cli() -> None:
-    """Learn to rank and recommend: train a model, measure it, use it.
+    """Learn to rank and recommend: train a model, evaluate it, use it.
 
     \b
     ranking train train.txt --valid valid.txt -o model.safetensors --recipe domination

@@ -78,7 +78,7 @@ BUILD = {
 @click.option(
     "--native",
     type=click.Choice(["cython", "rust", "numba"]),
-    help="The language of the inner functions of a loss or regularizer; by default Python.",
+    help="Language of the inner functions of a loss or regularizer; by default Python.",
 )
 @click.option(
     "-o",

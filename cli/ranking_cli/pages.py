@@ -55,8 +55,8 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f"<table>\n<tr>{head}</tr>\n{body}</table>\n"
 
 
-def line_chart(title: str, across: str, lines: Mapping[str, Points]) -> str:
-    """Draw lines in one chart; points that are not finite are left out."""
+def line_chart(title: str, across: str, lines: Mapping[str, Points], scatter: bool = False) -> str:
+    """Draw lines, or points only, in one chart; points that are not finite are left out."""
     curves = {
         name: [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
         for name, points in lines.items()
@@ -86,7 +86,8 @@ def line_chart(title: str, across: str, lines: Mapping[str, Points]) -> str:
     )
     for (name, points), colour in zip(curves.items(), _colours(len(curves)), strict=True):
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*point) for point in points))
-        shapes += f'<polyline class="line" stroke="{colour}" points="{path}"/>\n'
+        if not scatter:
+            shapes += f'<polyline class="line" stroke="{colour}" points="{path}"/>\n'
         shapes += "".join(
             f'<circle cx="{at(x, y)[0]:.1f}" cy="{at(x, y)[1]:.1f}" r="3" fill="{colour}">'
             f"<title>{_escape(name)}: {y:.6g} at {x:g}</title></circle>\n"

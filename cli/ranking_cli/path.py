@@ -42,27 +42,36 @@ class Request:
 
 @click.command()
 @click.argument("data", nargs=-1, required=True, type=existing)
-@click.option("--valid", multiple=True, type=existing, help="Validation data, to measure on.")
-@click.option("--folds", type=click.IntRange(2), help="Cross-validation by query instead.")
+@click.option("--valid", multiple=True, type=existing, help="Validation data for the metrics.")
+@click.option(
+    "--folds", type=click.IntRange(2), help="Cross-validation in N folds of whole queries instead."
+)
 @click.option("--recipe", metavar="NAME", help="A named combination of parts, such as domination.")
-@click.option("--loss", metavar="SPEC", help="What is minimised.")
+@click.option("--loss", metavar="SPEC", help="The loss, which must have a coordinate interface.")
 @click.option(
     "--regularizer",
     "regularizers",
     metavar="SPEC",
     multiple=True,
-    help="May be given several times.",
+    help="A regularizer with a strength; repeatable, to compare several.",
 )
-@click.option("--solver", metavar="SPEC", help="How it is minimised.")
 @click.option(
-    "--strengths", metavar="LIST", default=STRENGTHS, help="By default 1 to 0.001, 13 values."
+    "--solver",
+    metavar="SPEC",
+    help="The solver; by default the first that supports the other parts.",
+)
+@click.option(
+    "--strengths",
+    metavar="LIST",
+    default=STRENGTHS,
+    help="Strengths; by default 13 values from 1 to 0.001.",
 )
 @click.option(
     "--metrics",
     metavar="LIST",
     default="map,ndcg@10",
     show_default=True,
-    help="The best strength is chosen by the first.",
+    help="Metrics on the held-out data; the first one chooses the best strength.",
 )
 @click.option("--valid-reader", metavar="SPEC", help="Format of --valid; by default as --reader.")
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=0, show_default=True)
@@ -77,7 +86,7 @@ class Request:
 def path(
     data: tuple[Path, ...], output: Path | None, form: str, resources: Resources, **options: Any
 ) -> None:
-    """Train along the strengths of a regularizer, each from the one before.
+    """Train a model for each strength of a regularizer, starting from the previous one.
 
     One row per strength: loss, density, epochs, and the metrics on the validation data; with
     --folds, the means over the folds and their standard errors (se).

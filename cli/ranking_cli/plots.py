@@ -16,7 +16,7 @@ def write_plots(folder: Path, charts: Sequence[Chart]) -> list[Path]:
     """Write each chart that has points; return the files."""
     files: list[Path] = []
     for chart in charts:
-        figure = line_chart(chart.name, chart.across, chart.lines)
+        figure = line_chart(*chart)
         if not figure:
             continue
         folder.mkdir(exist_ok=True)
@@ -46,7 +46,7 @@ def _png(chart: Chart, path: Path) -> Path:
     axes = figure.subplots()
     for name, points in chart.lines.items():
         if points:
-            axes.plot(*zip(*points, strict=True), marker="o", label=name)
+            axes.plot(*zip(*points, strict=True), "o" if chart.scatter else "o-", label=name)
     axes.set(xlabel=chart.across, title=chart.name)
     axes.legend()
     figure.savefig(path, dpi=120)

@@ -15,22 +15,29 @@ from ranking_cli.tables import format_option, render
 WIDTH = 80
 """Columns of the description of a part."""
 
+OWN = "ranking-kit"
+"""The distribution of the built-in parts."""
+
 AXES = ("model", "loss", "regularizer")
 Row = dict[str, Any]
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--matrix", is_flag=True, help="Which parts combine; if they do not, why.")
-@click.option("--kernels", is_flag=True, help="Which kernel serves which family of functions.")
+@click.option(
+    "--matrix", is_flag=True, help="Show which parts can be combined, and why others cannot."
+)
+@click.option(
+    "--kernels", is_flag=True, help="Show which kernel implements which family of functions."
+)
 @click.option("--load", is_flag=True, help="Import third-party plugins, to list their parts.")
 @format_option
 def plugins(name: str | None, matrix: bool, kernels: bool, load: bool, form: str) -> None:
     """List the installed parts and plugins, or describe one (NAME).
 
-    The list has kind, name, origin, version and help. The description has the parameters of the
-    part, with their defaults, the values that they may have, and what they mean; those of a recipe
-    are its parts.
+    The list has kind, name and help, and of third-party parts the origin and version; tsv and jsonl
+    have columns for these. The description has the parameters of the part, with their defaults, the
+    values that they may have, and what they mean; those of a recipe are its parts.
 
     Third-party plugins are not imported, so that you can look before their code runs: each of their
     entry points is one row. --load imports them and lists their parts, and so does --matrix.
@@ -67,6 +74,8 @@ def plugins(name: str | None, matrix: bool, kernels: bool, load: bool, form: str
         rows = [cell._asdict() for cell in list_combinations()]
         if form in ("table", "markdown"):
             rows, reasons = _pivot(rows)
+    elif form == "table" and not kernels:
+        rows = [_short_row(row) for row in rows]
     click.echo(render(rows, form), nl=False)
     if reasons:
         click.echo()
@@ -74,6 +83,12 @@ def plugins(name: str | None, matrix: bool, kernels: bool, load: bool, form: str
         click.echo(f"({number}) {reason}")
     for problem in problems:
         click.echo(str(problem), err=True)
+
+
+def _short_row(row: Row) -> Row:
+    """Return a part in three columns; of another distribution, its name stands before the help."""
+    origin = "" if row["origin"] == OWN else f"{row['origin']} {row['version']}: "
+    return {"kind": row["kind"], "name": row["name"], "help": f"{origin}{row['help']}".strip()}
 
 
 def _describe(name: str, load: bool, form: str) -> None:

@@ -43,24 +43,24 @@ class Request:
 @click.command()
 @click.argument("model", type=existing)
 @click.argument("data", nargs=-1, required=True, metavar="DATA_OR_QUERY...")
-@click.option("-k", type=click.IntRange(1), help="Documents per query; by default all.")
+@click.option("-k", type=click.IntRange(1), help="Number of documents per query; by default all.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="By default the terminal.",
+    help="The output file; by default standard output.",
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(["trec", "jsonl", "csv"]),
-    help="By default from the ending of -o (.txt, .run, .jsonl, .csv), else trec.",
+    help="Output format; by default from the suffix of -o (.txt, .run, .jsonl, .csv), else trec.",
 )
 @exclude_option
 @click.option(
     "--candidates",
     type=existing,
-    help="A file with one document id per line: only these are ranked.",
+    help="A file with one document id per line: only these documents are ranked.",
 )
 @click.option("--tag", default="ranking", show_default=True, help="The run's name in a TREC file.")
 @resources_options

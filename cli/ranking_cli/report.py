@@ -24,11 +24,11 @@ FIRST = ("epoch", "steps", "objective", "loss", "density")
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="One HTML file with plots; by default the numbers are printed.",
+    help="Write an HTML file with plots instead of printing the numbers.",
 )
 @format_option
 def report(models: tuple[Path, ...], output: Path | None, form: str) -> None:
-    """Show how models were trained: their parts, their data and their learning curves.
+    """Show the training history of models: their parts, their data and their learning curves.
 
     There is one row per epoch: the objective, the density, and the metrics on the validation data
     if there were any.

@@ -33,7 +33,7 @@ from ranking_plugins.reproductions import REPRODUCTIONS, Chart, Options, Progres
     "-o",
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
-    help="A folder for results.json, index.html and plots. A run that was killed continues.",
+    help="A folder for results.json, index.html and plots; an interrupted run continues there.",
 )
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=0, show_default=True)
 @format_option
@@ -49,7 +49,7 @@ def reproduce(
     kernel: str,
     threads: int,
 ) -> None:
-    """Measure the tables of a paper again, beside the values of the paper.
+    """Repeat the tables of a paper on your data, next to the values of the paper.
 
     \b
     ranking reproduce sparse-preference --data data -o out
@@ -237,7 +237,7 @@ def _page(module: Any, rows: list[Row], charts: list[Chart], settings: dict[str,
         cells = [[_cell(line[key]) for key in headers] for line in lines]
         body += f"<h2>{dataset}</h2>\n" + table(headers, cells)
     for chart in charts:
-        body += line_chart(chart.name, chart.across, chart.lines)
+        body += line_chart(*chart)
     return page(f"{module.title}{' (quick)' if settings['quick'] else ''}", body)
 
 

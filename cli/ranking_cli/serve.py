@@ -26,21 +26,21 @@ KEEP_ALIVE = 75
     type=click.IntRange(0, 65535),
     default=8000,
     show_default=True,
-    help="0: any free one.",
+    help="The port; 0 uses any free port.",
 )
 @click.option(
     "--max-body",
     type=click.IntRange(1),
     default=1_000_000,
     show_default=True,
-    help="Bytes of a request.",
+    help="Maximum size of a request in bytes.",
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(0.0, min_open=True),
     default=10.0,
     show_default=True,
-    help="Seconds for the headers of a request, and until its answer.",
+    help="Time limit in seconds for the headers of a request, and for its answer.",
 )
 @click.option(
     "--token-file",
@@ -59,7 +59,7 @@ def serve(
     kernel: str,
     threads: int,
 ) -> None:
-    """Answer HTTP requests by models, until Ctrl-C or SIGTERM.
+    """Serve models over HTTP, until Ctrl-C or SIGTERM.
 
     POST /rank, /recommend, /similar and /explain take and return JSON with ids; GET /health,
     /metrics and /openapi.json. A model file that is replaced is read again. Requests must send the
@@ -82,18 +82,7 @@ def serve(
         ) from error
     from ranking_cli.serving.models import Models, ServedModel
 
-    token = os.environ.get(VARIABLE, "")
-    if token_file is not None:
-        if not token_file.is_file():  # reading a FIFO would wait for a writer
-            raise click.UsageError(f"{token_file} is not a regular file; name a file of a token.")
-        token = token_file.read_text(encoding="utf-8", errors="replace").strip()
-        if not token:
-            raise click.UsageError(f"{token_file} is empty; write the token into it.")
-    if not token and not _is_loopback(host):
-        raise click.UsageError(
-            f"--host {host} can be reached from other machines; set {VARIABLE} to a secret, "
-            "name a --token-file, or listen on 127.0.0.1."
-        )
+    token = _token(token_file, host)
     served = [ServedModel(*_named(one), kernel, threads) for one in models]
     app = build_app(Models(served), Limits(max_body, timeout, token))
     config = uvicorn.Config(
@@ -110,6 +99,23 @@ def serve(
     server = uvicorn.Server(config)
     _announce(server, served)
     server.run()
+
+
+def _token(token_file: Path | None, host: str) -> str:
+    """Return the token that requests must send, or "" for none; only loopback needs none."""
+    token = os.environ.get(VARIABLE, "")
+    if token_file is not None:
+        if not token_file.is_file():  # reading a FIFO would wait for a writer
+            raise click.UsageError(f"{token_file} is not a regular file; name a file of a token.")
+        token = token_file.read_text(encoding="utf-8", errors="replace").strip()
+        if not token:
+            raise click.UsageError(f"{token_file} is empty; write the token into it.")
+    if not token and not _is_loopback(host):
+        raise click.UsageError(
+            f"--host {host} can be reached from other machines; set {VARIABLE} to a secret, "
+            "name a --token-file, or listen on 127.0.0.1."
+        )
+    return token
 
 
 def _named(argument: str) -> tuple[str, Path]:

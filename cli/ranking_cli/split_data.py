@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from ranking import JudgedLists, MatchingData, split_data, write_data
+from ranking import JudgedLists, MatchingData, TextCollection, split_data, write_data
 from ranking_cli.options import Resources
 
 METHODS = ("by-query", "by-time", "leave-one-out", "random")
@@ -43,12 +43,17 @@ def split_files(path: Path, resources: Resources, folder: Path, split: Split) ->
     if split.share is not None and split.method == "leave-one-out":
         raise click.UsageError("leave-one-out has its own share; leave --share out.")
     content = resources.read([path])
+    if isinstance(content, TextCollection) and not _is_log(content):
+        _split_texts(content, path, folder, split)
+        return
     form, ending = _format(content, path)
     if isinstance(content, MatchingData) and not (content.queries is content.documents is None):
-        click.echo("features are not written: the files have the interactions.", err=True)
-    parts = dict(zip(("train", "test"), _halves(content, split), strict=True))
-    if split.valid:
-        parts["train"], parts["valid"] = _halves(parts["train"], split)
+        click.echo(
+            "features are not written, only the interactions; name the tables when you read the "
+            "files: --reader interactions:item_features=PATH,user_features=PATH.",
+            err=True,
+        )
+    parts = _parts(content, split)
     folder.mkdir(parents=True, exist_ok=True)
     for name, part in parts.items():
         file = folder / f"{name}{ending}"
@@ -57,6 +62,41 @@ def split_files(path: Path, resources: Resources, folder: Path, split: Split) ->
         write_data(part, form, file)
         click.echo(f"{file} written: {_size(part)}.", err=True)
     _report_untrained(parts)
+
+
+def _split_texts(content: TextCollection, path: Path, folder: Path, split: Split) -> None:
+    """Write a BEIR folder with the texts and the judgements of each part."""
+    if content.relevance is None:
+        raise click.UsageError(
+            f"{path} has texts with classes; --split writes texts with judgements. Split it in "
+            "Python, by ranking.split_data."
+        )
+    if folder.resolve() == path.resolve():
+        raise click.UsageError(f"{folder} is PATH; name another folder.")
+    parts = _parts(content, split)
+    (folder / "qrels").mkdir(parents=True, exist_ok=True)
+    write_data(content, "beir-corpus", folder / "corpus.jsonl")
+    write_data(content, "beir-queries", folder / "queries.jsonl")
+    for name, part in parts.items():
+        file = folder / "qrels" / f"{name}.tsv"
+        write_data(part, "beir-qrels", file)
+        click.echo(
+            f"{file} written: {_size(part)}; read it by --reader beir:split={name}.", err=True
+        )
+
+
+def _is_log(content: TextCollection) -> bool:
+    """Return whether texts are their own ids, as in a click log."""
+    ids: list[object] = content.query_ids.tolist()
+    return ids == list(content.query_texts)
+
+
+def _parts(content: Any, split: Split) -> dict[str, Any]:
+    """Return train, test and perhaps valid."""
+    parts = dict(zip(("train", "test"), _halves(content, split), strict=True))
+    if split.valid:
+        parts["train"], parts["valid"] = _halves(parts["train"], split)
+    return parts
 
 
 def _halves(content: Any, split: Split) -> tuple[Any, Any]:
@@ -71,30 +111,31 @@ def _format(content: Any, path: Path) -> tuple[str, str]:
         return "letor", ".txt"
     if isinstance(content, MatchingData) and content.relevance is not None:
         return ("parquet", ".parquet") if path.suffix == ".parquet" else ("tsv", ".tsv")
+    if isinstance(content, TextCollection):
+        return "clicks", ".tsv"
     raise click.UsageError(
-        f"{path} holds a {type(content).__name__}; --split writes judged lists and interactions. "
-        "Split others in Python, by ranking.split_data."
+        f"{path} holds a {type(content).__name__}; --split writes judged lists, interactions and "
+        "texts with judgements. Split others in Python, by ranking.split_data."
     )
 
 
 def _size(part: Any) -> str:
     if isinstance(part, JudgedLists):
         return f"{part.n_rows} rows of {part.n_queries} queries"
-    return f"{part.relevance.nnz} interactions of {_users(part)} users"
+    n_queries = len(_active(part))
+    if isinstance(part, TextCollection):
+        return f"{part.relevance.nnz} judgements of {n_queries} queries"
+    return f"{part.relevance.nnz} interactions of {n_queries} users"
 
 
-def _users(part: MatchingData) -> int:
-    return len(_active(part))
-
-
-def _active(part: MatchingData) -> set[Any]:
+def _active(part: MatchingData | TextCollection) -> set[Any]:
     rows = part.relevance.indptr
     return set(part.query_ids[rows[1:] > rows[:-1]].tolist())
 
 
 def _report_untrained(parts: dict[str, Any]) -> None:
     """Say how many users of the other parts have no training data, and what they will get."""
-    if isinstance(parts["train"], JudgedLists):
+    if not isinstance(parts["train"], MatchingData):
         return
     trained = _active(parts["train"])
     for name in ("valid", "test"):

@@ -18,6 +18,9 @@ READABLE = ("table", "markdown", "latex")
 """Formats for people: names are short, and numbers are rounded."""
 
 WIDTH = 80
+LEAST_WIDTH = 20
+"""Columns below which the last column of a table is not wrapped."""
+
 LATEX = {**{one: f"\\{one}" for one in "&%$#_{}"}, "\\": r"\textbackslash{}"}
 LATEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 
@@ -52,11 +55,13 @@ def render(rows: Sequence[dict[str, Any]], form: str) -> str:
         lines = [[_escape_markdown(cell) for cell in line] for line in (headers, *cells)]
         lines.insert(1, ["---"] * len(headers))
         return "".join("| " + " | ".join(line) + " |\n" for line in lines)
-    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
     numeric = [
         all(isinstance(value, int | float) or value == "" for value in column)
         for column in zip(*(row.values() for row in rows), strict=True)
     ]
+    if not numeric[-1]:
+        cells = _wrap_last(headers, cells)
+    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
     text = ""
     for line in [headers, ["-" * width for width in widths], *cells]:
         padded = [
@@ -65,6 +70,20 @@ def render(rows: Sequence[dict[str, Any]], form: str) -> str:
         ]
         text += "  ".join(padded).rstrip() + "\n"
     return text
+
+
+def _wrap_last(headers: Sequence[str], cells: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return lines of cells in which the last column leaves no line longer than `WIDTH`."""
+    columns = list(zip(headers, *cells, strict=True))[:-1]
+    room = WIDTH - sum(max(map(len, column)) + 2 for column in columns)
+    if room < max(LEAST_WIDTH, len(headers[-1])):
+        return [list(line) for line in cells]
+    lines = []
+    for *others, last in cells:
+        parts = textwrap.wrap(last, room, break_long_words=False, break_on_hyphens=False) or [""]
+        lines.append([*others, parts[0]])
+        lines += [[*([""] * len(others)), part] for part in parts[1:]]
+    return lines
 
 
 def _latex(headers: Sequence[str], cells: Sequence[Any], rows: Sequence[dict[str, Any]]) -> str:
@@ -96,11 +115,11 @@ def short_names(names: Mapping[str, str]) -> dict[str, str]:
         shortened too, unless another metric has the same short name.
     """
     shortest: dict[str, str] = {}
-    for asked, full in names.items():
-        plain = re.sub(r"\(.*\)$", "", asked)
+    for short, full in names.items():
+        plain = re.sub(r"\(.*\)$", "", short)
         taken = {re.sub(r"\(.*\)$", "", other) for other, at in names.items() if at != full}
-        name = asked if plain in taken and asked != full else plain
-        if plain in taken and asked == full:
+        name = short if plain in taken and short != full else plain
+        if plain in taken and short == full:
             name = full
         if full not in shortest or len(name) < len(shortest[full]):
             shortest[full] = name

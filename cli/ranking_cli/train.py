@@ -71,11 +71,15 @@ FIELDS = [field.name for field in dataclasses.fields(Request)]
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The model file."
 )
 @click.option("--recipe", metavar="NAME", help="A named combination of parts, such as domination.")
-@click.option("--features", metavar="SPEC", help="Features of texts: text:words=10000,...")
-@click.option("--model", metavar="SPEC", help="What scores: name or name:key=value,key=value.")
-@click.option("--loss", metavar="SPEC", help="What is minimised.")
+@click.option("--features", metavar="SPEC", help="How texts become features: text:words=10000,...")
+@click.option("--model", metavar="SPEC", help="The model: name or name:key=value,key=value.")
+@click.option("--loss", metavar="SPEC", help="The loss to minimise.")
 @click.option("--regularizer", metavar="SPEC", help="The penalty, such as l2:strength=0.01.")
-@click.option("--solver", metavar="SPEC", help="How it is minimised.")
+@click.option(
+    "--solver",
+    metavar="SPEC",
+    help="The solver; by default the first that supports the other parts.",
+)
 @click.option(
     "--valid",
     multiple=True,
@@ -93,10 +97,10 @@ FIELDS = [field.name for field in dataclasses.fields(Request)]
 @click.option(
     "--scale",
     type=click.Choice(["standard", "min-max", "query-min-max", "log", "robust"]),
-    help="Scale the features of judged rows; the model file keeps the scale and applies it.",
+    help="Scale the features of judged rows; the scaling is stored in the model file.",
 )
-@click.option("--kernel", metavar="NAME", help="auto, cython, rust or reference.")
-@click.option("--engine", metavar="SPEC", help="Which processes train: local, or ray:workers=2.")
+@click.option("--kernel", metavar="NAME", help="The kernel: auto, cython, rust or reference.")
+@click.option("--engine", metavar="SPEC", help="Processes that train: local, or ray:workers=2.")
 @click.option(
     "--threads",
     type=click.IntRange(1, 1024),
@@ -111,7 +115,7 @@ FIELDS = [field.name for field in dataclasses.fields(Request)]
 @click.option(
     "--exclude-seen",
     is_flag=True,
-    help="Leave the positives of DATA out of the rankings that are measured on --valid.",
+    help="Remove the positives of DATA from the rankings on --valid.",
 )
 @click.option(
     "--per-query",
@@ -124,21 +128,25 @@ FIELDS = [field.name for field in dataclasses.fields(Request)]
     "callbacks",
     multiple=True,
     metavar="SPEC",
-    help="Another callback, such as mlflow; it replaces a default callback of the same name.",
+    help="An additional callback, such as mlflow; it replaces a default one of the same name.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Same seed, same model.")
-@click.option("--config", type=existing, help="A TOML file of settings; flags win over it.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**64 - 1),
+    help="Random seed; the same seed gives the same model.",
+)
+@click.option("--config", type=existing, help="A TOML file of settings; options override it.")
 @click.option("--resume", is_flag=True, help="Continue an interrupted training.")
 @click.option(
     "--dry-run", is_flag=True, help="Show the resolved settings and their source, then exit."
 )
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("--quiet", is_flag=True, help="Print only errors.")
 def train(config: Path | None, **options: Any) -> None:
     """Train a model on DATA and write it to one file.
 
-    Several DATA files of judged rows count as one. With --valid a recipe chooses its parameters on
-    the validation data and reports it; test data are never used. A model of texts keeps the
-    documents that it was trained on, so that `ranking rank MODEL "some query"` can search them.
+    Several DATA files of judged rows are treated as one. With --valid, a recipe chooses its
+    parameters on the validation data and reports the search; test data are never used. A model of
+    texts stores the training documents, so that `ranking rank MODEL "some query"` can search them.
 
     \b
     ranking train S1.txt S2.txt S3.txt --valid S4.txt --recipe domination -o model.safetensors

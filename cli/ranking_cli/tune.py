@@ -27,16 +27,24 @@ MOST = 12
     help="The model file.",
 )
 @click.option(
-    "--recipe", "recipes", multiple=True, metavar="NAME", help="By default some that suit DATA."
+    "--recipe",
+    "recipes",
+    multiple=True,
+    metavar="NAME",
+    help="A recipe to try; repeatable. By default some that support DATA.",
 )
 @click.option(
     "--budget",
     default="60s",
     show_default=True,
-    help="Seconds (60s, 10m, 2h), or a number of trainings (40trials).",
+    help="A time (60s, 10m, 2h) or a number of trainings (40trials).",
 )
 @click.option(
-    "--metrics", default="ndcg@10", show_default=True, metavar="LIST", help="The first decides."
+    "--metrics",
+    default="ndcg@10",
+    show_default=True,
+    metavar="LIST",
+    help="Metrics; the first one decides.",
 )
 @click.option(
     "--valid",
@@ -49,9 +57,9 @@ MOST = 12
     type=click.Choice(["random", "optuna"]),
     default="random",
     show_default=True,
-    help="What proposes configurations; optuna needs the extra `tune`.",
+    help="How configurations are sampled; optuna needs the extra `tune`.",
 )
-@click.option("--scale", metavar="NAME", help="As for ranking train.")
+@click.option("--scale", metavar="NAME", help="Scaling of features, as for ranking train.")
 @click.option("--features", metavar="SPEC", help="Features of texts, as for ranking train.")
 @click.option(
     "--report",
@@ -63,7 +71,7 @@ MOST = 12
     type=click.IntRange(0, 2**64 - 1),
     default=0,
     show_default=True,
-    help="The same seed and budget in trials give the same model.",
+    help="Random seed; with a budget in trials, the same seed gives the same model.",
 )
 @resources_options
 def tune(
@@ -78,8 +86,8 @@ def tune(
 
     Each recipe is trained with its defaults first. Sampled configurations follow by successive
     halving: on a ninth of the queries, the best third of them on a third, the best of those on all.
-    One replaces the defaults if it is better on further folds by 2.5 standard errors or more. The
-    model is trained again on all of DATA.
+    One replaces the defaults if it is better on each of two further folds, and by so much that
+    other queries would show it too. The model is trained again on all of DATA.
 
     \b
     ranking tune train.txt -o best.safetensors --budget 60s
@@ -114,6 +122,8 @@ def _table(report: Any) -> list[dict[str, Any]]:
     """Return the best trials on all queries of the first fold, one row each."""
     metric = report.metrics[0]
     full = [one for one in report.trials if one.share == 1.0 and one.fold == 0 and not one.problem]
+    if not any(one is report.best for one in report.trials):  # defaults that stop early
+        full.append(report.best)
     full.sort(key=lambda one: -one.values[metric])
     return [
         {

@@ -3,13 +3,13 @@ Search with LETOR data
 ======================
 
 Judged lists are queries with documents, features and grades. This example trains three recipes,
-chooses their parameters on validation data, and compares them on test data that are looked at once.
+chooses their parameters on validation data, and compares them once on test data.
 """
 
 # %%
 # The data
 # --------
-# ``make_demo`` makes judged lists up; ``read_data("train.txt")`` reads LETOR files of your own.
+# ``make_demo`` generates judged lists; ``read_data("train.txt")`` reads your own LETOR files.
 
 import matplotlib.pyplot as plt
 
@@ -23,7 +23,7 @@ print(train.n_queries, "queries with", train.n_features, "features")
 # %%
 # Train
 # -----
-# A recipe brings a search for its parameters; the validation data decide.
+# A recipe searches its parameters on the validation data.
 
 METRIC = "ndcg@10(gain=exp2)"
 RECIPES = ("regression", "listnet", "domination")
@@ -53,8 +53,8 @@ ax.set(ylabel=METRIC, ylim=(0, 1))
 plt.show()
 
 # %%
-# The intervals overlap, because they vary with the queries. The test of the differences by query is
-# sharper:
+# The intervals overlap, because queries differ a lot. A paired test of the differences by query has
+# more power:
 
 for result in compare(evaluations):
     print(f"{result.b} - {result.a}: {result.difference:+.4f}, p = {result.p_randomisation:.3f}")

@@ -32,8 +32,8 @@ for user in range(150):
 # %%
 # With and without features
 # -------------------------
-# ``with_indicators`` gives each film a feature of its own beside its genre. One film of each
-# user is held out for test.
+# ``with_indicators`` adds one feature per film to the genres. One film of each user is held out for
+# testing.
 
 plain = MatchingData.from_interactions(users, seen)
 described = MatchingData.from_interactions(users, seen, item_features=table).with_indicators()

@@ -50,8 +50,8 @@ for text, score in ranker.search(["who guards the ice"], k=3)["who guards the ic
 # %%
 # Read
 # ----
-# Rows are words of the query, columns words of the document. Weights connect words of one topic,
-# also where no text contains both.
+# Rows are query words, columns are document words. Weights connect words of the same topic, even
+# if no text contains both.
 
 words = np.array(ranker.text_.feature_names)
 topic = [

@@ -2,8 +2,8 @@
 Lists as a whole, by latent structured ranking
 ==============================================
 
-A factored model scores every item by itself. Latent structured ranking (LaSR) adds a second model
-that sees the best items of the first, so that a list can be consistent, or diverse.
+A factored model scores every item independently. Latent structured ranking (LaSR) adds a second
+model that sees the best items of the first, so that a list can be consistent, or diverse.
 """
 
 # %%

@@ -26,9 +26,9 @@ def describe(topics):
     return (rng.random((topics.size, 60)) < 0.03 + 0.3 * own).astype(float)
 
 
-asked, offered = rng.integers(0, 5, size=240), rng.integers(0, 5, size=120)
-queries, documents = describe(asked), describe(offered)
-clicks = (asked[:, None] == offered) * rng.poisson(0.4, size=(240, 120))
+query_topics, document_topics = rng.integers(0, 5, size=240), rng.integers(0, 5, size=120)
+queries, documents = describe(query_topics), describe(document_topics)
+clicks = (query_topics[:, None] == document_topics) * rng.poisson(0.4, size=(240, 120))
 words = [f"word{n}" for n in range(60)]
 log, unseen = (
     MatchingData(
@@ -46,7 +46,7 @@ log, unseen = (
 # %%
 # Train and measure
 # -----------------
-# The queries to test on are not in the log.
+# The test queries are not in the log.
 
 DIMENSIONS = (1, 2, 4, 8, 16)
 fig, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
@@ -72,6 +72,6 @@ ranker = Ranker.from_recipe("pls", model="factored:dimensions=8,biases=false").f
 embedded = ranker.model_.embedding(log, ranker.kernel_).documents
 fig, ax = plt.subplots(figsize=(5, 4), layout="constrained")
 for topic in range(5):
-    ax.scatter(*embedded[offered == topic, :2].T, s=14, label=f"topic {topic}")
+    ax.scatter(*embedded[document_topics == topic, :2].T, s=14, label=f"topic {topic}")
 ax.legend()
 plt.show()

@@ -66,8 +66,8 @@ plt.show()
 # %%
 # Train
 # -----
-# An object of the class goes wherever the name of a built-in loss would. The errors for values that
-# make no sense, such as ``width=0``, come from the declaration of the field.
+# An object of the class can be used like the name of a built-in loss. Invalid values such as
+# ``width=0`` are refused because of the declaration of the field.
 
 parts = make_demo()
 solver = "sgd:max_steps=20000,learning_rate=0.5"

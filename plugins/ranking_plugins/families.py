@@ -47,8 +47,8 @@ class Trial:
     def models(self, result: TrainingResult) -> list[tuple[Mapping[str, Any], MatchingModel]]:
         """Return the trained model and its variants, with their parameters."""
         model = cast(MatchingModel, result.model)
-        found = [(variant, model.adjusted(**variant) or model) for variant in self.variants[1:]]
-        return [(self.variants[0], model), *cast(Any, found)]
+        variants = [(variant, model.adjusted(**variant) or model) for variant in self.variants[1:]]
+        return [(self.variants[0], model), *cast(Any, variants)]
 
 
 IALS, WARP = "factored:dimensions={},biases=false", "factored:dimensions=64"
@@ -56,10 +56,8 @@ IALS, WARP = "factored:dimensions={},biases=false", "factored:dimensions=64"
 
 def _filters() -> list[Trial]:
     exponents = ((0.4, 0.4), (0.5, 0.5), (0.3, 0.4))
-    variants = [
-        {"dimensions": dimensions, "low_pass": low_pass}
-        for dimensions, low_pass in ((256, 0.1), (256, 0.3), (256, 1.0), (128, 0.1), (128, 0.3))
-    ]
+    filters = ((256, 0.1), (256, 0.3), (128, 0.1), (128, 0.3), (64, 0.1), (64, 1.0), (64, 3.0))
+    variants = [{"dimensions": count, "low_pass": low_pass} for count, low_pass in filters]
     return [
         Trial(
             "graph-filter",
@@ -90,6 +88,7 @@ FAMILIES: Mapping[str, Sequence[Trial]] = {
         )
         for d, unobserved, strength in (
             (128, 0.02, 0.1),
+            (256, 0.02, 0.1),
             (128, 0.02, 0.4),
             (64, 0.02, 0.1),
             (128, 0.05, 0.2),

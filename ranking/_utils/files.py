@@ -129,8 +129,9 @@ def resolve_output(path: str | os.PathLike[str]) -> Path:
     try:
         target = Path(os.path.realpath(path))
         folder = target.parent.is_dir()
-        target.exists()  # raises an error for a name that is too long
-        mode = target.lstat().st_mode if folder and os.path.lexists(target) else stat.S_IFREG
+        mode = stat.S_IFREG
+        with contextlib.suppress(FileNotFoundError):  # a name that is too long is another error
+            mode = target.lstat().st_mode if folder else mode
     except ValueError as error:  # a NUL byte
         raise FileError(f"{os.fspath(path)!r} is not a path: {error}.") from error
     except OSError as error:

@@ -18,7 +18,7 @@ ID_FORMATS = ("trec", "csv", "tsv", "terminal", "html")
 
 
 def encode_id(value: object, form: str) -> str:
-    """Return an id, or another text from outside, so that it cannot break the format it goes to.
+    """Encode an id or another untrusted text so that it cannot break the output format.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def _visible(character: str) -> str:
 
 
 class IdWriter:
-    """Encode many ids for one format, and refuse two that would be written the same.
+    """Encode ids for an output format, and refuse two ids that would become equal.
 
     Parameters
     ----------

@@ -20,6 +20,7 @@ from typing import (
 )
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ranking.contracts.part import Part
@@ -104,9 +105,9 @@ class Regularizer(Part, ABC):
         weights, or embeddings with one row per feature. For a form without a `kernel_form`, the
         solver applies `prox` between calls of the kernel. For "matrix" it is then given rows
         without their zeros, so it must act on each row independently, keep zeros, and not depend on
-        the columns.
+        the columns; or it has a `structure`.
     unsupported : mapping
-        The reason why it has no operator for some other form.
+        The reason why it has no operator for the form of a model.
     """
 
     granularity: ClassVar[Granularity] = "entry"
@@ -160,6 +161,44 @@ class SupportsKernelForm(Protocol):
         ids : FeatureIds, optional
             The features of the rows and columns of a matrix.
         """
+
+
+class StructuredPenalty(Protocol):
+    """A penalty of a matrix of weights of known features, of which the non-zeros are stored."""
+
+    def penalty(self, weights: sp.csr_array) -> float:
+        """Return the penalty; infinite outside a constraint."""
+
+    def prox(self, weights: sp.csr_array, step: float) -> sp.csr_array:
+        """Return argmin over V of ``1/2 ||V - weights||^2 + step * penalty(V)``."""
+
+
+@runtime_checkable
+class SupportsStructure(Protocol):
+    """A penalty that couples the weights of several features, or depends on feature ids.
+
+    Solvers then use it instead of `penalty` and `prox`, between calls of the kernel.
+    """
+
+    def structure(self, rows: Ids | None, columns: Ids) -> StructuredPenalty:
+        """Return the penalty of a matrix of weights.
+
+        Parameters
+        ----------
+        rows : array of ids or None
+            The query features; None if the matrix has one row, the weights of a linear model or the
+            diagonal of a diagonal one.
+        columns : array of ids
+            The document features.
+        """
+
+
+@runtime_checkable
+class SupportsQuadraticForm(Protocol):
+    """A penalty of a vector of weights that is a quadratic form, for solvers with gradients."""
+
+    def quadratic_form(self, ids: Ids) -> sp.csr_array:
+        """Return the matrix Q of features with ``penalty(w) = 1/2 w'Qw``."""
 
 
 @runtime_checkable

@@ -103,7 +103,7 @@ def click_matrix(
     degrees : tuple of float
         Exponents of degree normalization, of queries and of documents.
     threads : int
-        The result does not depend on it.
+        Results are identical for any value.
     """
     if any(degrees):
         data, responses = normalized(data, responses, degrees), nonnegative

@@ -34,6 +34,6 @@ def skip_above(clicks: Any, positions: Any) -> Any:
     lowest = np.zeros(shown.shape[0])
     clicked = shown.data > 0.0
     np.maximum.at(lowest, owner[clicked], places.data[clicked])
-    kept = places.data <= lowest[owner]
-    ends = np.concatenate(([0], np.cumsum(kept)))[shown.indptr]
-    return sparse.csr_array((shown.data[kept], shown.indices[kept], ends), shape=shown.shape)
+    seen = places.data <= lowest[owner]
+    ends = np.concatenate(([0], np.cumsum(seen)))[shown.indptr]
+    return sparse.csr_array((shown.data[seen], shown.indices[seen], ends), shape=shown.shape)

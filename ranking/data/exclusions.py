@@ -25,7 +25,9 @@ def pattern(rows: Ints, columns: Ints, n_rows: int) -> Pairs:
     return pairs.indptr.astype(np.int64), pairs.indices.astype(np.int64)
 
 
-def known_pairs(data: RelevanceData, *known: RelevanceData, but_relevant: bool = False) -> Pairs:
+def find_exclusions(
+    data: RelevanceData, *known: RelevanceData, but_relevant: bool = False
+) -> Pairs:
     """Return the positives of other data as positions in these, found by id.
 
     Parameters
@@ -38,14 +40,47 @@ def known_pairs(data: RelevanceData, *known: RelevanceData, but_relevant: bool =
     for each in known:
         queries = places(data.query_ids, each.query_ids)
         documents = places(data.document_ids, each.document_ids)
-        for query in np.flatnonzero(queries >= 0).tolist():
-            positives = documents[each.relevant(query)]
-            positives = positives[positives >= 0]
-            if but_relevant:
-                positives = np.setdiff1d(positives, data.relevant(int(queries[query])))
-            rows.append(np.full(positives.size, queries[query]))
-            columns.append(positives)
-    return pattern(np.concatenate(rows), np.concatenate(columns), data.n_queries)
+        own_rows, own_columns = _positives(each, queries >= 0)
+        found_rows, found_columns = queries[own_rows], documents[own_columns]
+        keep = found_columns >= 0
+        rows.append(found_rows[keep])
+        columns.append(found_columns[keep])
+    at, document = np.concatenate(rows), np.concatenate(columns)
+    if but_relevant:
+        with_pairs = np.zeros(data.n_queries, np.bool_)
+        with_pairs[at] = True
+        relevant = _positives(data, with_pairs)
+        keys, taken = (r * data.n_documents + d for r, d in ((at, document), relevant))
+        keep = ~contained(keys, taken)
+        at, document = at[keep], document[keep]
+    return pattern(at, document, data.n_queries)
+
+
+def _positives(data: RelevanceData, queries: NDArray[np.bool_]) -> Pairs:
+    """Return the queries that are wanted and their positives, a pair each."""
+    if data.labels is None:
+        stored = data.relevance
+        rows = np.repeat(np.arange(data.n_queries), np.diff(stored.indptr))
+        columns = stored.indices.astype(np.int64)
+        keep = (stored.data > 0) & queries[rows]
+        if data.own_document is not None:
+            keep &= columns != data.own_document[rows]
+        return rows[keep], columns[keep]
+    wanted = np.flatnonzero(queries)
+    lists = [data.relevant(query) for query in wanted.tolist()]
+    sizes = np.array([one.size for one in lists], np.int64)
+    return np.repeat(wanted, sizes), np.concatenate([np.zeros(0, np.int64), *lists])
+
+
+def contained(keys: Ints, others: Ints) -> NDArray[np.bool_]:
+    """Return whether each key is one of the others."""
+    if not others.size:
+        return np.zeros(keys.size, np.bool_)
+    rising = np.sort(others)
+    member: NDArray[np.bool_] = (
+        rising[np.searchsorted(rising, keys).clip(max=rising.size - 1)] == keys
+    )
+    return member
 
 
 def places(have: NDArray[np.generic], want: NDArray[np.generic]) -> Ints:

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from ranking.data.matching_data import FeatureTable, MatchingData
+from ranking.data.matching_data import MIN_PROPENSITY, FeatureTable, MatchingData
+from ranking.data.position_bias import inverse_propensities
 from ranking.data.tables import Categories, Lists, Numbers, encode
 from ranking.data.text.tokenise import words
 from ranking.errors import DataError
@@ -21,6 +22,7 @@ ROLES = {
     ),
     "value": ("value", "rating", "weight", "count", "clicks", "score"),
     "time": ("time", "timestamp"),
+    "propensity": ("propensity",),
 }
 """Usual names of the columns of interactions, in lower case."""
 
@@ -34,6 +36,7 @@ class Interactions(NamedTuple):
     values, times : array-like or None
     user, item : str
         The names of the columns of a data frame, else empty.
+    propensities : array-like or None
     """
 
     users: Any
@@ -42,18 +45,22 @@ class Interactions(NamedTuple):
     times: Any
     user: str = ""
     item: str = ""
+    propensities: Any = None
 
     @classmethod
     def read(cls, arrays: tuple[Any, Any, Any, Any], columns: Mapping[str, Any]) -> Interactions:
         """Return the columns: `arrays`, or those of the data frame that is the first of them."""
         frame, items = arrays[:2]
-        named = {name: columns.get(name, "") for name in ("user", "item", "rating", "timestamp")}
-        unknown = set(columns) - {*named, "min_rating"}
+        _refuse_lazy(frame)
+        roles = ("user", "item", "rating", "timestamp", "propensity")
+        named = {name: columns.get(name, "") for name in roles}
+        unknown = set(columns) - {*named, "propensities", "min_rating", "min_propensity"}
         if unknown:
             raise DataError(
                 f"from_interactions takes no {unknown.pop()!r}; the columns of a data frame are "
-                f"{', '.join(named)}, and min_rating is a number."
+                f"{', '.join(named)}, and min_rating and min_propensity are numbers."
             )
+        propensities = columns.get("propensities")
         if not is_frame(frame):
             if items is None:
                 raise DataError("items are missing: give users and items, or a data frame.")
@@ -62,36 +69,52 @@ class Interactions(NamedTuple):
                     f"{', '.join(name for name in named if named[name])} name columns of a data "
                     f"frame, and the interactions are a {type(frame).__name__}; leave them out."
                 )
-            return cls(*arrays)
-        if any(one is not None for one in arrays[1:]):
+            return cls(*arrays, propensities=propensities)
+        if any(one is not None for one in (*arrays[1:], propensities)):
             raise DataError(
                 "a data frame has all columns of the interactions; give it alone, and name its "
-                "columns by user=, item=, rating= and timestamp=."
+                "columns by user=, item=, rating=, timestamp= and propensity=."
             )
         table = _frame(frame)
         words = {"rating": "value", "timestamp": "time"}
         names = {words.get(name, name): column for name, column in named.items()}
-        roles = find_roles(table.columns, names, "the frame")
+        by_role = find_roles(table.columns, names, "the frame")
         return cls(
-            _ids(table, roles["user"]),
-            _ids(table, roles["item"]),
-            _numbers(table, roles["value"]) if "value" in roles else None,
-            _numbers(table, roles["time"]) if "time" in roles else None,
-            roles["user"],
-            roles["item"],
+            _ids(table, by_role["user"]),
+            _ids(table, by_role["item"]),
+            _numbers(table, by_role["value"]) if "value" in by_role else None,
+            _numbers(table, by_role["time"]) if "time" in by_role else None,
+            by_role["user"],
+            by_role["item"],
+            _numbers(table, by_role["propensity"]) if "propensity" in by_role else None,
         )
 
-    def at_least(self, rating: float | None) -> tuple[Any, Any, Any, Any]:
-        """Return users, items, values and times of interactions with at least this rating."""
+    def weighted(self, least: float) -> Interactions:
+        """Return the interactions with values over propensities, which are at least `least`."""
+        if self.propensities is None:
+            return self
+        size = len(self.users)
+        weights = inverse_propensities(self.propensities, size, least)
+        values = np.ones(size) if self.values is None else np.asarray(self.values, np.float64)
+        if values.shape != weights.shape:
+            raise DataError(f"expected {size} values, one per interaction; got {values.shape}.")
+        return self._replace(values=values * weights)
+
+    def at_least(self, rating: float | None) -> Interactions:
+        """Return the interactions with at least this rating."""
         if rating is None:
-            return self[:4]
+            return self
         if self.values is None:
             raise DataError(f"min_rating={rating} needs ratings, and the interactions have none.")
         keep = np.asarray(self.values, dtype=np.float64) >= rating
         if not keep.any():
             raise DataError(f"no interaction has a rating of at least {rating}; lower min_rating.")
-        columns = [None if one is None else _take(one, keep) for one in self[:4]]
-        return columns[0], columns[1], columns[2], columns[3]
+        names = ("users", "items", "values", "times", "propensities")
+        columns = {name: getattr(self, name) for name in names}
+        selected: dict[str, Any] = {
+            name: None if one is None else _take(one, keep) for name, one in columns.items()
+        }
+        return self._replace(**selected)
 
 
 def _take(values: Any, keep: Any) -> Any:
@@ -115,12 +138,19 @@ def interactions_of(X: Any, y: Any = None) -> Any:
     A frame without grades is one of interactions if it has columns for user and item by their
     usual names.
     """
+    _refuse_lazy(X)
     if y is not None or not is_frame(X):
         return X
     names = {name.lower() for name in _frame(X).columns}
     if not all(names & set(ROLES[role]) for role in ("user", "item")):
         return X
     return MatchingData.from_interactions(X)
+
+
+def _refuse_lazy(frame: Any) -> None:
+    """Refuse a query that has not run yet: its rows would be computed again at each use."""
+    if type(frame).__name__ == "LazyFrame":
+        raise DataError("a LazyFrame has no rows yet; collect it first: frame.collect().")
 
 
 def as_feature_table(features: Any, id_column: str = "") -> Any:
@@ -130,6 +160,8 @@ def as_feature_table(features: Any, id_column: str = "") -> Any:
     """
     if features is None or isinstance(features, FeatureTable) or not is_frame(features):
         return features
+    if id_column and getattr(getattr(features, "index", None), "name", None) == id_column:
+        features = features.reset_index()  # pandas: the ids are the index
     table = _frame(features)
     if id_column in table.columns:
         table = table.select(id_column, *(name for name in table.columns if name != id_column))
@@ -141,11 +173,11 @@ def matching_from_frame(
     *,
     user: str = "",
     item: str = "",
-    value: str = "",
-    time: str = "",
     user_features: Any = None,
     item_features: Any = None,
     duplicates: str = "sum",
+    min_propensity: float = MIN_PROPENSITY,
+    **columns: str,
 ) -> MatchingData:
     """Build data from a frame of interactions; see `MatchingData.from_interactions`.
 
@@ -162,8 +194,10 @@ def matching_from_frame(
         frame,
         user=user,
         item=item,
-        rating=value,
-        timestamp=time,
+        rating=columns.get("value", ""),
+        timestamp=columns.get("time", ""),
+        propensity=columns.get("propensity", ""),
+        min_propensity=min_propensity,
         user_features=user_features,
         item_features=item_features,
         duplicates=duplicates,
@@ -174,9 +208,10 @@ def features_from_frame(frame: Any) -> FeatureTable:
     """Return a frame as features; its first column holds the ids.
 
     A column of numbers or booleans becomes one numeric feature, a column of texts or categories
-    one indicator per value, called ``column=value``, and a column of lists one indicator per value
-    in the lists. A column of texts of several words that mostly differ, such as titles, becomes one
-    indicator per word. To encode numbers as categories, convert them to text first.
+    one indicator per value, called ``column=value``, and a column of lists, or of texts with ``|``
+    between the values as in MovieLens, one indicator per value in the lists. A column of texts of
+    several words that mostly differ, such as titles, becomes one indicator per word. To encode
+    numbers as categories, convert them to text first.
     """
     table = _frame(frame)
     first, *others = table.columns
@@ -193,6 +228,8 @@ def features_from_frame(frame: Any) -> FeatureTable:
             columns[name] = Lists([None if value is None else list(value) for value in values])
         elif column.dtype.is_numeric() or column.dtype == nw.Boolean:
             columns[name] = Numbers(_numbers(table, name))
+        elif _is_listing(values):
+            columns[name] = Lists([None if value is None else value.split("|") for value in values])
         elif column.dtype in (nw.String, nw.Object) and _is_prose(values):
             columns[name] = Lists([None if value is None else words(value) for value in values])
         elif column.dtype in (nw.String, nw.Categorical, nw.Enum) or column.dtype == nw.Object:
@@ -205,6 +242,12 @@ def features_from_frame(frame: Any) -> FeatureTable:
     return encode(_ids(table, first), columns)
 
 
+def _is_listing(values: list[Any]) -> bool:
+    """Return whether values are texts, some of them with ``|`` between their parts."""
+    texts = [value for value in values if value is not None]
+    return all(isinstance(text, str) for text in texts) and any("|" in text for text in texts)
+
+
 def _is_prose(values: list[Any]) -> bool:
     """Return whether most values have several words, and most differ: texts, not categories."""
     texts = [value for value in values if isinstance(value, str)]
@@ -215,7 +258,7 @@ def _is_prose(values: list[Any]) -> bool:
 
 
 def find_roles(names: list[str], columns: dict[str, str], where: str) -> dict[str, str]:
-    """Return the columns of user, item and, if they exist, value and time.
+    """Return the columns of user, item and, if they exist, value, time and propensity.
 
     An empty name in `columns` means: detect it.
     """
@@ -268,6 +311,7 @@ def _refuse_other_types(table: nw.DataFrame[Any]) -> None:
     for name in table.columns:
         kind = table.get_column(name).dtype
         if kind.is_numeric() or kind == nw.Boolean:
+            _refuse_missing(table, name)
             continue
         if kind == nw.Object and _all_numbers(table.get_column(name)):
             continue
@@ -281,6 +325,16 @@ def _refuse_other_types(table: nw.DataFrame[Any]) -> None:
                 "as a TextCollection"
             )
         raise DataError(f"column {name!r} is of type {kind}, and features are numbers; {remedy}.")
+
+
+def _refuse_missing(table: nw.DataFrame[Any], name: str) -> None:
+    column = table.get_column(name)
+    missing = column.is_null() | column.is_nan() if column.dtype.is_float() else column.is_null()
+    if missing.any():
+        row = missing.to_list().index(True)
+        raise DataError(
+            f"column {name!r}: row {row} is missing (NaN); fill in or drop missing values first."
+        )
 
 
 def _has_lists(column: nw.Series[Any]) -> bool:

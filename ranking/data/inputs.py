@@ -11,7 +11,7 @@ from scipy import sparse
 
 from ranking._utils.tensors import Tensors
 from ranking.contracts.model import Model
-from ranking.data.frames import interactions_of
+from ranking.data.frames import interactions_of, is_frame
 from ranking.data.ids import pack_ids, unpack_ids
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
@@ -186,6 +186,17 @@ def warn_of_untrained(
         )
 
 
+def _columns_of(X: Any) -> str:
+    """Return what a data frame of interactions lacks, or an empty text."""
+    if not is_frame(X):
+        return ""
+    columns = ", ".join(map(str, list(getattr(X, "column_names", X.columns))[:6]))
+    return (
+        f" Interactions need a column for the user and one for the item, and this data frame has "
+        f"{columns}; name them: MatchingData.from_interactions(frame, user=..., item=...)."
+    )
+
+
 def _triple(valid: Any) -> tuple[Any, Any, Any]:
     if isinstance(valid, tuple) and len(valid) == 3:
         return valid
@@ -229,6 +240,7 @@ def as_trainable(X: Any, y: Any, qid: Any, text: TextFeatures | None) -> Trainab
         raise DataError(
             "y (the grades) is missing: fitting requires y to be passed, but the target y is None; "
             "give both y and qid, or a JudgedLists, MatchingData or TextCollection."
+            + _columns_of(X)
         )
     if qid is None:
         n_rows = X.shape[0] if len(getattr(X, "shape", ())) else len(np.asarray(y))

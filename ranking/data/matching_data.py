@@ -26,6 +26,9 @@ from ranking.errors import DataError, DataWarning
 DUPLICATES = {"sum": "added up", "max": "replaced by the largest", "last": "replaced by the last"}
 """How interactions of the same user and item are merged, and the word for it in messages."""
 
+MIN_PROPENSITY = 0.05
+"""Smaller propensities count as this, so that no interaction weighs more than 20 others."""
+
 
 class FeatureTable(NamedTuple):
     """Features of users or items: their ids, one row per id, and the names of the columns."""
@@ -51,13 +54,16 @@ class MatchingNames(TypedDict, total=False):
 
 
 class InteractionColumns(TypedDict, total=False):
-    """Columns of a data frame of interactions, and the least rating that counts."""
+    """Columns of a data frame of interactions, propensities, and the least values that count."""
 
     user: str
     item: str
     rating: str
     timestamp: str
+    propensity: str
+    propensities: Any
     min_rating: float
+    min_propensity: float
 
 
 ALIASES = {
@@ -319,10 +325,16 @@ class MatchingData(RelevanceData):
             features, and a `DataWarning` counts them. The first column of a data frame has the
             ids, or the one of the user's or item's name; numbers become one feature, texts,
             categories and lists (such as genres) one feature per value.
-        user, item, rating, timestamp : str
+        user, item, rating, timestamp, propensity : str
             Names of the columns of a data frame; by default found by their usual names.
         min_rating : float
             Leave out interactions with a lower rating.
+        propensities : array-like
+            The probability that each interaction could be observed, such as that of its position in
+            a list (see `estimate_position_bias`). Values are divided by it (inverse propensity
+            scoring), so that sums over interactions estimate those without the bias.
+        min_propensity : float
+            Smaller propensities count as this (clipping); 0.05.
 
         Examples
         --------
@@ -338,7 +350,9 @@ class MatchingData(RelevanceData):
                 f"duplicates={duplicates!r} is not known; it is {' or '.join(DUPLICATES)}."
             )
         named = Interactions.read((users, items, values, times), columns)
-        users, items, values, times = named.at_least(columns.get("min_rating"))
+        named = named.at_least(columns.get("min_rating"))
+        named = named.weighted(columns.get("min_propensity", MIN_PROPENSITY))
+        users, items, values, times = named[:4]
         user_features = _check_table("users", as_feature_table(user_features, named.user))
         item_features = _check_table("items", as_feature_table(item_features, named.item))
         user_ids, rows = factorize("users", users, user_features)

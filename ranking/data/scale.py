@@ -20,6 +20,12 @@ SMALLEST = 1e-150
 DIFFERENT = 1e4
 """Features whose largest values differ by this factor are not of one order of magnitude."""
 
+OUTSTANDING = 100.0
+"""A feature of users or items with values that are so many times those of half of the others."""
+
+BLOCK = 1 << 20
+"""Entries of sparse features that are looked at together."""
+
 LARGEST_SUM = 1e307
 """Sums of squares stay below it."""
 
@@ -69,9 +75,7 @@ class Scales(NamedTuple):
 
 def find_scales(data: JudgedLists) -> Scales:
     """Return the features with the smallest and the largest values, without those that are 0."""
-    features = data.features
-    sizes = abs(features).max(axis=0)
-    peaks = sizes.toarray().ravel() if sparse.issparse(features) else np.asarray(sizes)
+    peaks = _largest(data.features)
     used = np.flatnonzero(peaks)
     if not used.size:
         return Scales(0.0, 0.0, 0, 0)
@@ -81,11 +85,42 @@ def find_scales(data: JudgedLists) -> Scales:
 
 
 def warn_of_scales(data: JudgedLists | MatchingData) -> None:
-    """Warn of features of judged rows that differ by orders of magnitude and are not scaled."""
+    """Warn of features that differ by orders of magnitude and are not scaled."""
     if isinstance(data, JudgedLists) and not isinstance(data, ScaledLists):
         problem = find_scales(data).problem()
         if problem:
             warnings.warn(f"{problem} and Ranker(scale='standard').", DataWarning, stacklevel=5)
+    elif isinstance(data, MatchingData):
+        _warn_of_outstanding("query", data.queries, data.query_feature_ids)
+        if data.documents is not data.queries:
+            _warn_of_outstanding("document", data.documents, data.document_feature_ids)
+
+
+def _warn_of_outstanding(side: str, features: Any, ids: NDArray[Any]) -> None:
+    """Warn of a feature beside which the others hardly count, such as a year beside genres."""
+    peaks = np.zeros(0) if features is None else _largest(features)
+    used = peaks[peaks > 0.0]
+    if used.size < 2 or used.max() < OUTSTANDING * np.median(used):
+        return
+    warnings.warn(
+        f"{side} feature {ids[int(np.argmax(peaks))]} has values up to {used.max():.3g}, and half "
+        f"of the others at most {np.median(used):.3g}; scale it, for example to a standard "
+        "deviation of 1, because it dominates all dot products.",
+        DataWarning,
+        stacklevel=6,
+    )
+
+
+def _largest(features: Any) -> NDArray[np.float64]:
+    """Return the largest absolute value of each column, without a copy of the features."""
+    if not sparse.issparse(features):
+        peaks: NDArray[np.float64] = np.maximum(features.max(axis=0), -features.min(axis=0))
+        return peaks
+    peaks = np.zeros(features.shape[1])
+    for start in range(0, features.nnz, BLOCK):
+        part = slice(start, start + BLOCK)
+        np.maximum.at(peaks, features.indices[part], np.abs(features.data[part]))
+    return peaks
 
 
 def _check(features: Any, ids: NDArray[Any], what: str) -> None:

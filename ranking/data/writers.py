@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,14 @@ from ranking.data.judged_lists import JudgedLists
 from ranking.data.kinds import Data
 from ranking.data.matching_data import MatchingData
 from ranking.data.relevance import RelevanceData
+from ranking.data.text_collection import TextCollection
 from ranking.data.trec import Judgements, Run
 from ranking.errors import DataError
 
-FORMATS = ("letor", "qrels", "run", "tsv", "parquet")
+BEIR = ("beir-corpus", "beir-queries", "beir-qrels")
+"""The three files of a BEIR folder."""
+
+FORMATS = ("letor", "qrels", "run", "tsv", "parquet", "clicks", *BEIR)
 
 
 def write(data: Data, form: str, path: str | Path) -> None:
@@ -30,9 +35,11 @@ def write(data: Data, form: str, path: str | Path) -> None:
     Parameters
     ----------
     data : JudgedLists, MatchingData, TextCollection, Judgements or Run
-    form : {"letor", "qrels", "run", "tsv", "parquet"}
+    form : {"letor", "qrels", "run", "tsv", "parquet", "clicks", "beir-corpus", ...}
         letor takes judged lists, run takes runs, qrels takes judgements and relevance matrices,
-        tsv and parquet take interactions, without their features.
+        tsv and parquet take interactions, without their features. Collections of texts are written
+        as clicks (query, document and clicks by tabs), or as the files of a BEIR folder:
+        beir-corpus is corpus.jsonl, beir-queries queries.jsonl and beir-qrels qrels/SPLIT.tsv.
     path : str or Path
     """
     path = Path(path)
@@ -49,10 +56,13 @@ def write(data: Data, form: str, path: str | Path) -> None:
         content = _encode(_tsv(data))
     elif form == "parquet" and isinstance(data, MatchingData) and data.relevance is not None:
         content = _parquet(data)
+    elif form in TEXTS and isinstance(data, TextCollection) and data.relevance is not None:
+        content = _encode(TEXTS[form](data))
     else:
         raise DataError(
             f"a {type(data).__name__} cannot be written as {form}; letor takes judged lists, run "
-            "takes runs, qrels judgements, tsv and parquet interactions."
+            "takes runs, qrels judgements, tsv and parquet interactions, clicks and the files of "
+            "BEIR collections of texts with relevance."
         )
     if path.name.endswith(".gz"):
         content = gzip.compress(content, mtime=0)
@@ -130,6 +140,39 @@ def _parquet(data: MatchingData) -> bytes:
     stream = io.BytesIO()
     pyarrow.parquet.write_table(table, stream)
     return stream.getvalue()
+
+
+def _jsonl(ids: Any, texts: Sequence[str]) -> Iterator[str]:
+    for one, text in zip(ids.tolist(), texts, strict=True):
+        yield json.dumps({"_id": str(one), "text": text}, ensure_ascii=False) + "\n"
+
+
+def _beir_qrels(data: TextCollection) -> Iterator[str]:
+    queries, documents = _pairs(data)
+    _check_ids(queries)
+    _check_ids(documents)
+    yield "query-id\tcorpus-id\tscore\n"
+    for query, document, grade in zip(
+        queries, documents, data.relevance.data.tolist(), strict=True
+    ):
+        yield f"{query}\t{document}\t{grade:.17g}\n"
+
+
+def _clicks(data: TextCollection) -> Iterator[str]:
+    rows = np.repeat(np.arange(data.n_queries), np.diff(data.relevance.indptr))
+    for text in (*data.query_texts, *data.document_texts):
+        if re.search(r"[\t\r\n]|^$|^\s|\s$", text):
+            raise DataError(f"the text {text[:60]!r} cannot be written in a line of clicks.")
+    for row, column, clicks in zip(rows, data.relevance.indices, data.relevance.data, strict=True):
+        yield f"{data.query_texts[row]}\t{data.document_texts[column]}\t{clicks:.17g}\n"
+
+
+TEXTS: dict[str, Callable[[TextCollection], Iterator[str]]] = {
+    "clicks": _clicks,
+    "beir-corpus": lambda data: _jsonl(data.document_ids, data.document_texts),
+    "beir-queries": lambda data: _jsonl(data.query_ids, data.query_texts),
+    "beir-qrels": _beir_qrels,
+}
 
 
 def _pairs(data: RelevanceData) -> tuple[Any, Any]:

@@ -50,6 +50,22 @@ def linear_weights(model: Model) -> Floats | None:
     return weights.astype(np.float64) if is_vector and weights is not None else None
 
 
+class ColumnNames(dict[Any, Any]):
+    """The columns of the data frame that a model was fitted on, by the ids of its features."""
+
+    @classmethod
+    def of(cls, model: Model, names: Any) -> ColumnNames:
+        """Return the names; none if the model was not fitted on a data frame."""
+        ids = getattr(model, "feature_ids", None)
+        if names is None or ids is None or len(ids) != len(names):
+            return cls()
+        return cls(zip(ids.tolist(), map(str, names), strict=True))
+
+    def __missing__(self, feature: Any) -> Any:
+        """Return a feature without a name as it is."""
+        return feature
+
+
 def query_rows(data: JudgedLists, query: Any) -> slice:
     """Return the rows of a query, given by id or by its text."""
     places = np.flatnonzero(data.query_ids.astype(np.str_) == str(query))
@@ -80,10 +96,10 @@ def explain_rows(
         weights = np.full(values.shape[1], np.nan)
         effects = _falls(model, part, values, ids, run)
     names = ids.tolist()
-    found = []
+    parts = []
     for row, effect in zip(values, effects, strict=True):
         order = np.argsort(-np.abs(effect), kind="stable")
-        found.append(
+        parts.append(
             [
                 Contribution(
                     names[at], names[at], float(weights[at]), 1.0, float(row[at]), float(effect[at])
@@ -92,7 +108,7 @@ def explain_rows(
                 if effect[at] != 0.0
             ]
         )
-    return found
+    return parts
 
 
 def _falls(
@@ -170,19 +186,19 @@ def explain_embeddings(
         ]
         scale = 1.0 / float(sides[0] * sides[1])
     products = scale * (U[rows[0]] @ V[columns[0]].T)
-    found = []
+    parts = []
     for (f, q), line in zip(zip(*rows, strict=True), products, strict=True):
         for (g, d), weight in zip(zip(*columns, strict=True), line, strict=True):
             names = model.query_feature_ids[f].item(), model.document_feature_ids[g].item()
-            found.append(Contribution(*names, float(weight), q, d, float(q * weight * d)))
+            parts.append(Contribution(*names, float(weight), q, d, float(q * weight * d)))
     if model.document_biases.size:
         for g, d in zip(*columns, strict=True):
             bias = float(model.document_biases[g])
             name = model.document_feature_ids[g].item()
-            found.append(Contribution("bias", name, bias, 1.0, d, bias * d))
+            parts.append(Contribution("bias", name, bias, 1.0, d, bias * d))
     if isinstance(model, Structured) and model.stage:
-        found += _neighbours(model, data, query, columns, run)
-    return sorted(found, key=lambda one: -abs(one.contribution))
+        parts += _neighbours(model, data, query, columns, run)
+    return sorted(parts, key=lambda one: -abs(one.contribution))
 
 
 def _neighbours(
@@ -193,13 +209,13 @@ def _neighbours(
     S = model.S.astype(np.float64)
     own = np.asarray(columns[1]) @ S[columns[0]]
     name = "+".join(str(one) for one in model.document_feature_ids[columns[0]].tolist()[:3])
-    found = []
+    parts = []
     for rank, neighbour in enumerate(best.tolist(), start=1):
         features, values = _feature_row(model, data, 1, neighbour)
         weight = float(own @ (np.asarray(values) @ S[features]))
         label = f"neighbour {data.document_ids[neighbour]}"
-        found.append(Contribution(label, name, weight, 1.0 / rank, 1.0, weight / rank))
-    return found
+        parts.append(Contribution(label, name, weight, 1.0 / rank, 1.0, weight / rank))
+    return parts
 
 
 def _feature_row(
@@ -238,15 +254,15 @@ def explain_by_history(
     gram = basis @ basis.T
     ridge = 1e-3 * max(float(np.trace(gram)) / max(past.size, 1), 1e-12)
     shares = np.linalg.solve(gram + ridge * np.eye(past.size), basis @ u)
-    found = [
+    parts = [
         Contribution(names[at].item(), names[item].item(), float(V[at] @ v), float(a), 1.0, one)
         for at, a, one in zip(past.tolist(), shares, shares * (basis @ v), strict=True)
     ]
-    found = [one._replace(contribution=float(one.contribution)) for one in found]
+    parts = [one._replace(contribution=float(one.contribution)) for one in parts]
     target = names[item].item()
-    rest = float(u @ v) - sum(one.contribution for one in found)
-    found.append(Contribution(REST, target, rest, 1.0, 1.0, rest))
+    rest = float(u @ v) - sum(one.contribution for one in parts)
+    parts.append(Contribution(REST, target, rest, 1.0, 1.0, rest))
     if model.document_biases.size:
         bias = float(model.document_biases[item])
-        found.append(Contribution("bias", target, bias, 1.0, 1.0, bias))
-    return sorted(found, key=lambda one: -abs(one.contribution))
+        parts.append(Contribution("bias", target, bias, 1.0, 1.0, bias))
+    return sorted(parts, key=lambda one: -abs(one.contribution))

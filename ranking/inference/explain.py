@@ -8,9 +8,10 @@ import numpy as np
 
 from ranking.contracts.model import Model
 from ranking.data.inputs import Documents, with_document_ids
+from ranking.data.matching_data import MatchingData
 from ranking.data.text.features import TextFeatures
 from ranking.data.text.tokenise import words
-from ranking.data.validation import Ids
+from ranking.data.validation import Ids, take_columns
 from ranking.errors import CombinationError, DataError
 from ranking.models.bilinear import Bilinear
 from ranking.models.item_item import ItemItem
@@ -41,7 +42,7 @@ def related_features(
     if isinstance(model, ItemItem):
         return [Related(one.item, one.weight) for one in model.related(feature, k)]
     bilinear = _bilinear(model)
-    if text is None or feature in text.feature_names:
+    if text is None or feature in text.query_feature_names:
         return related(bilinear, feature, k)
     if text.hashing:
         raise DataError(
@@ -73,6 +74,17 @@ def explain_pair(
                 "training texts."
             )
     return contributions(bilinear, left, right)
+
+
+def explain_features(
+    model: Bilinear, data: MatchingData, row: int, column: int
+) -> list[Contribution]:
+    """Return the contributions of the features of a query and a document of the data."""
+    query = take_columns(data.query_rows, data.query_feature_ids, model.query_feature_ids)
+    document = take_columns(
+        data.document_rows, data.document_feature_ids, model.document_feature_ids
+    )
+    return contributions(model, query[[row]], document[[column]])
 
 
 def _bilinear(model: Model) -> Bilinear:

@@ -73,7 +73,10 @@ def popularity(seen: SeenItems, data: MatchingData) -> NDArray[np.float64]:
 
 
 def with_fallback(model: MatchingModel, seen: SeenItems | None) -> MatchingModel:
-    """Return the model, with the fallback if the positives of the training data are known."""
-    if seen is None or seen.positives is None:
+    """Return the model, with the fallback if the positives of the training data are known.
+
+    Users with features need none: their embeddings are made of features that were trained.
+    """
+    if seen is None or seen.positives is None or seen.users is not None:
         return model
     return WithFallback(model, seen)  # type: ignore[return-value]

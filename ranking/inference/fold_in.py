@@ -18,6 +18,7 @@ from ranking.inference.fold_in_shared import fold_in_shared
 from ranking.kernels.contract import Ints, Singles
 from ranking.kernels.factored import FactoredInputs, FactoredWeights
 from ranking.kernels.sampling import PositiveLists, TripletSampler
+from ranking.models.factored import Factored, unit_rows
 
 if TYPE_CHECKING:
     from ranking.kernels.kernel import Kernel
@@ -93,6 +94,27 @@ def fold_in(
         slopes = violations * pair.pairwise_slope(margins.astype(np.float64)).astype(np.float32)
         _step(U, squares, documents, triplets, slopes)
     return U
+
+
+def fold_in_history(
+    model: Factored, data: MatchingData, lists: PositiveLists, kernel: Kernel, threads: int = 1
+) -> Singles:
+    """Return the mean embedding of the positives of each new query, which no training changes.
+
+    Parameters
+    ----------
+    model : Factored
+        With a history.
+    data : MatchingData
+        Whose documents the positives are.
+    """
+    documents = kernel.factored.embeddings(model.feature_rows(data, 1), model.V, threads)
+    counts = np.diff(lists.member_ptr)
+    shares = np.repeat((1.0 / np.maximum(counts, 1)).astype(np.float32), counts)
+    shape = (counts.size, documents.shape[0])
+    rows = sparse.csr_array((shares, lists.members, lists.member_ptr), shape=shape)
+    means: Singles = kernel.factored.embeddings(rows, documents, threads)
+    return unit_rows(means)[0] if model.score == "cosine" else means
 
 
 def _step(

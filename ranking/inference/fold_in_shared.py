@@ -59,9 +59,9 @@ def fold_in_shared(
             U = _unit(U) if cosine else U
             sampled = _negatives(kernel, seed, step, documents.shape[0])
             arguments = _lists(embedding, U, (rows, members, counts), sampled, loss)
-            found = kernel.shared_lists.gradients(*arguments, threads)
+            gradients = kernel.shared_lists.gradients(*arguments, threads)
             gradient = np.zeros_like(U)
-            np.add.at(gradient, rows, found.queries)
+            np.add.at(gradient, rows, gradients.queries)
             if cosine:
                 gradient -= np.einsum("ij,ij->i", gradient, U)[:, None] * U
             squares += gradient * gradient

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from ranking.contracts.model import Embedding
 from ranking.data.matching_data import MatchingData
 from ranking.data.validation import take_columns
 from ranking.errors import CombinationError, DataError
 from ranking.inference.explain import Contribution
-from ranking.inference.fold_in import fold_in, positives_of_new_queries
+from ranking.inference.fold_in import fold_in, fold_in_history, positives_of_new_queries
 from ranking.inference.retrieval import Retriever
 from ranking.kernels.contract import Ints
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.sampling import PositiveLists
 from ranking.models.combination import Combination, Component, Scorer
+from ranking.models.factored import Factored
 from ranking.models.item_item import ItemItem
 
 if TYPE_CHECKING:
@@ -69,7 +71,11 @@ class _FoldedSum:
         if isinstance(component.model, ItemItem):
             folded = component.model.fold_in(self.lists, data.query_ids)
             return folded.scorer(data, kernel, threads)
-        embedding = component.model.embedding(data, kernel, threads)
+        model = component.model
+        embedding = model.embedding(data, kernel, threads)
+        if embedding is not None and isinstance(model, Factored) and model.history != "ignored":
+            means = fold_in_history(model, data, self.samples, kernel, threads)
+            return _scores_of(embedding._replace(queries=means), kernel, threads)
         if embedding is None or component.loss is None:
             raise CombinationError(
                 f"the combination has a model {component.model.name!r} without embeddings or "
@@ -85,12 +91,17 @@ class _FoldedSum:
             seed=self.seed,
             threads=threads,
         )
+        return _scores_of(embedding._replace(queries=queries), kernel, threads)
 
-        def scores(positions: Ints) -> Any:
-            rows = np.ascontiguousarray(queries[positions])
-            return kernel.factored.scores(rows, embedding.documents, embedding.biases, threads)
 
-        return scores
+def _scores_of(embedding: Embedding, kernel: Kernel, threads: int) -> Scorer:
+    """Return a function from positions of queries to their scores."""
+
+    def scores(positions: Ints) -> Any:
+        rows = np.ascontiguousarray(embedding.queries[positions])
+        return kernel.factored.scores(rows, embedding.documents, embedding.biases, threads)
+
+    return scores
 
 
 def similar_items(
@@ -137,7 +148,7 @@ def explain_sum(
         for what, ids, name in (("user", seen.user_ids, user), ("item", seen.item_ids, item))
     )
     data = seen.data(np.array([position]))
-    found = []
+    reasons = []
     scorers = model.component_scorers(data, *run)
     for weight, one, scorer in zip(model.weights.tolist(), model.components, scorers, strict=True):
         scores = scorer(np.zeros(1, np.int64)).astype(np.float64)
@@ -148,11 +159,11 @@ def explain_sum(
             score = float(scores[0, column])
             name = seen.item_ids[column].item()
             parts = [Contribution(one.model.spec(), name, score, 1.0, 1.0, score)]
-        found += [
+        reasons += [
             part._replace(weight=part.weight * scale, contribution=part.contribution * scale)
             for part in parts
         ]
-    return sorted(found, key=lambda part: -abs(part.contribution))
+    return sorted(reasons, key=lambda part: -abs(part.contribution))
 
 
 def without_histories(model: Any) -> Any:
@@ -172,10 +183,10 @@ def without_histories(model: Any) -> Any:
 
 def _known(what: str, ids: Any, wanted: Any) -> int:
     """Return the position of an id; a number may be given as text."""
-    found = np.flatnonzero(ids.astype(np.str_) == str(wanted))
-    if not found.size:
+    matches = np.flatnonzero(ids.astype(np.str_) == str(wanted))
+    if not matches.size:
         raise DataError(f"the model does not know {what} {wanted!r}, only such as {ids[0]!r}.")
-    return int(found[0])
+    return int(matches[0])
 
 
 def _users(data: MatchingData, count: int) -> MatchingData:

@@ -86,16 +86,36 @@ def judged_pairs(rankers: Sequence[PairScorer], X: Any, candidates: int = 0) -> 
     rankers, X, candidates
         As in `scores_as_features`.
     """
-    if getattr(X, "relevance", None) is None:
-        raise DataError("these data have no judged pairs, only classes; give data with relevance.")
-    rows = np.repeat(np.arange(X.n_queries), np.diff(X.relevance.indptr))
-    columns = X.relevance.indices.astype(np.int64)
-    grades = X.relevance.data
-    if not rows.size:
-        raise DataError("these data have no judged pairs; give data with relevance.")
+    rows, columns, grades = _judged(X)
     if candidates:
         rows, columns, grades = _with_candidates(rankers[0], X, candidates)
     scores = [ranker.score_pairs(X, rows, columns) for ranker in rankers]
+    return _as_rows(X, (rows, columns, grades), scores)
+
+
+def scored_pairs(
+    model: MatchingModel, data: MatchingData, kernel: Kernel, threads: int = 1
+) -> tuple[JudgedLists, Floats]:
+    """Return the judged pairs of some data as rows, and the score of each stored row."""
+    rows, columns, grades = _judged(data)
+    scores = pair_scores(model, data, rows, columns, kernel, threads)
+    lists = _as_rows(data, (rows, columns, grades), [scores])
+    return lists, np.asarray(lists.features[:, 0], np.float64)
+
+
+def _judged(X: Any) -> tuple[Ints, Ints, Floats]:
+    """Return the positions and the grades of the judged pairs."""
+    if getattr(X, "relevance", None) is None:
+        raise DataError("these data have no judged pairs, only classes; give data with relevance.")
+    rows = np.repeat(np.arange(X.n_queries), np.diff(X.relevance.indptr))
+    if not rows.size:
+        raise DataError("these data have no judged pairs; give data with relevance.")
+    return rows, X.relevance.indices.astype(np.int64), X.relevance.data
+
+
+def _as_rows(X: Any, pairs: tuple[Ints, Ints, Floats], scores: Sequence[Floats]) -> JudgedLists:
+    """Return pairs of positions as judged rows, with one column per ranker for the scores."""
+    rows, columns, grades = pairs
     return JudgedLists(
         np.column_stack(scores),
         grades,

@@ -40,7 +40,7 @@ __all__ = [
 
 
 class FileSpec(str):
-    """The spec of a model as a file has it; files that it names are not opened."""
+    """The spec of a part as a model file has it; files that it names are not opened."""
 
     __slots__ = ()
 
@@ -142,8 +142,8 @@ def read_model(path: Path, kernel: str | Kernel = "auto") -> ModelFile:
         stopped=training["stopped"],
         description=description,
     )
-    specs["model"] = FileSpec(specs["model"])
-    return ModelFile(result, specs, training["seed"], extras)
+    from_file: dict[str, str] = {kind: FileSpec(spec) for kind, spec in specs.items()}
+    return ModelFile(result, from_file, training["seed"], extras)
 
 
 def _restore_extras(

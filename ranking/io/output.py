@@ -18,7 +18,7 @@ from ranking._utils.files import (
 
 
 class Output:
-    """A file to write: never over an input, a device or a FIFO, and whole or not at all.
+    """An output file, written atomically, and never over an input, a device or a FIFO.
 
     Parameters
     ----------

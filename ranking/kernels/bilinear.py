@@ -303,7 +303,7 @@ class BilinearWeights:
         interval = validate_count("prox_interval", rule.prox_interval)
         check_not_negative(l1=rule.l1, l2=rule.l2)
         if self.groups.size and rule.l2:
-            raise ValueError(f"l2 is {rule.l2}; a group penalty has none beside it.")
+            raise ValueError(f"l2 is {rule.l2}; it must be 0 together with a group penalty.")
         check_no_overlap({"shrinkage": self.shrinkage}, {"learning_rates": learning_rates})
         return UpdateRule(interval, float(rule.l1), float(rule.l2), bool(rule.grow))
 

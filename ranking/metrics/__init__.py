@@ -59,7 +59,7 @@ def _of_user_models() -> dict[str, Lazy]:
         ),
         "coverage": Lazy(
             "ranking.metrics.catalogue:Coverage",
-            help="The share of all items that are among the first k of somebody.",
+            help="The share of all items that are among the first k of any query.",
         ),
         "novelty": Lazy(
             "ranking.metrics.catalogue:Novelty",

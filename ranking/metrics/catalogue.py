@@ -56,7 +56,7 @@ def _catalogue(lists: OrderedLists) -> Catalogue:
 
 @dataclasses.dataclass
 class Coverage(_CatalogueMetric):
-    """The share of all items that are among the first k of somebody.
+    """The share of all items that are among the first k of any query.
 
     The mean over the queries is the share; a query's own value counts an item by one over the
     number of lists that have it, so intervals and tests mean little.

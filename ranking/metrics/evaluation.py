@@ -222,8 +222,8 @@ def _evaluate_in_python(
         for metric in others:
             rows = _as_judged(lists, data, documents)
             values[metric.spelled()].append(_per_query(metric, rows, lists.scores))
-    found = compute_ordered(ordered, _join(parts)) if ordered else {}
-    return found | {name: np.concatenate(blocks) for name, blocks in values.items()}
+    computed = compute_ordered(ordered, _join(parts)) if ordered else {}
+    return computed | {name: np.concatenate(blocks) for name, blocks in values.items()}
 
 
 def _depth(metrics: Sequence[OrderedMetric]) -> int:
@@ -236,14 +236,14 @@ def _first(lists: OrderedLists, depth: int) -> OrderedLists:
     """Return the first ranks of lists; what follows joins the missing documents."""
     if not depth:
         return lists
-    kept = lists.ranks() <= depth
-    later = ~kept & (lists.grades != 0)
+    within = lists.ranks() <= depth
+    later = ~within & (lists.grades != 0)
     return dataclasses.replace(
         lists,
-        pointers=_pointers(lists.lists()[kept], lists.size),
-        grades=lists.grades[kept],
-        judged=lists.judged[kept],
-        documents=lists.documents[kept],
+        pointers=_pointers(lists.lists()[within], lists.size),
+        grades=lists.grades[within],
+        judged=lists.judged[within],
+        documents=lists.documents[within],
         missing_pointers=_pointers(lists.lists()[later], lists.size),
         missing_grades=lists.grades[later],
     )

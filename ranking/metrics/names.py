@@ -44,8 +44,32 @@ FOREIGN: Final = {
 }
 """Names in trec_eval, ir-measures, PyTerrier, LensKit and scikit-learn, in lower case."""
 
+EQUAL: Final = {
+    **{"ap": "map", "bpref": "bpref", "map": "map", "mrr": "mrr", "ndcg": "ndcg", "p": "p"},
+    **{"ndcg_cut": "ndcg", "precision": "precision", "r": "recall", "recall": "recall"},
+    **{"recip_rank": "mrr", "rprec": "r-precision", "rr": "mrr", "success": "hit"},
+}
+"""Names in trec_eval, pytrec_eval and ir-measures, in lower case, of the metrics that are equal."""
+
+TREC = re.compile(r"(?P<name>[A-Za-z_]+?)(?:[@_.](?P<k>[0-9]+))?(?P<options>\(.*\))?")
 SPELLING = re.compile(r"(?P<name>.*?)(?:(?:@|_cut_|_at_|_|-|\.)(?P<k>[0-9]+))?")
 NO_CUTOFF = ("map", "auc", "bpref", "r-precision", "mean-rank", "letor-map")
+
+
+def translate_metric(text: str) -> str:
+    """Return the name here of a metric that is spelled as in trec_eval or ir-measures.
+
+    Examples
+    --------
+    >>> [translate_metric(text) for text in ("nDCG@10", "ndcg_cut.5", "P_10(empty=skip)", "hr@5")]
+    ['ndcg@10', 'ndcg@5', 'p@10(empty=skip)', 'hr@5']
+    """
+    match = TREC.fullmatch(text.strip())
+    name = None if match is None else EQUAL.get(match["name"].lower())
+    if match is None or name is None:
+        return text
+    cutoff = "" if match["k"] is None else f"@{match['k']}"
+    return f"{name}{cutoff}{match['options'] or ''}"
 
 
 def suggest_metric(text: str, valid: Sequence[str]) -> str:

@@ -169,10 +169,10 @@ def catalogue_of(data: MatchingData, training: Sequence[MatchingData]) -> Catalo
         columns = np.array([place.get(name, -1) for name in one.document_ids.tolist()])
         entries = sparse.coo_array(one.relevance)
         column = columns[entries.col]
-        kept = (column >= 0) & (entries.data > 0)
+        known = (column >= 0) & (entries.data > 0)
         shape = (one.n_queries, data.n_documents)
-        ones = np.ones(int(kept.sum()))
-        parts.append(sparse.csr_array((ones, (entries.row[kept], column[kept])), shape=shape))
+        ones = np.ones(int(known.sum()))
+        parts.append(sparse.csr_array((ones, (entries.row[known], column[known])), shape=shape))
     users = sparse.csr_array(sparse.vstack(parts))
     counts = np.diff(sparse.csc_array(users).indptr).astype(np.int64)
     owners = int(np.count_nonzero(np.diff(users.indptr)))

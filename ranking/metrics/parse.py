@@ -9,7 +9,7 @@ from typing import Any
 
 from ranking.contracts.metric import Metric
 from ranking.errors import PartError
-from ranking.metrics.names import suggest_metric
+from ranking.metrics.names import suggest_metric, translate_metric
 from ranking.registry.manager import Registry, get_registry
 from ranking.registry.spec import parse_value
 
@@ -22,7 +22,9 @@ def parse_metric(text: str, registry: Registry | None = None) -> Metric:
     Parameters
     ----------
     text : str
-        ``name``, ``name@k``, ``name(key=value,...)`` or ``name@k(key=value,...)``.
+        ``name``, ``name@k``, ``name(key=value,...)`` or ``name@k(key=value,...)``. The spellings
+        of trec_eval and ir-measures, such as ``ndcg_cut_10``, ``P_10`` and ``nDCG@10``, mean the
+        metrics that are equal to theirs.
     registry : Registry, optional
         The metrics that are available; by default all that are installed.
 
@@ -30,10 +32,12 @@ def parse_metric(text: str, registry: Registry | None = None) -> Metric:
     ------
     PartError
         If the metric, a key or a value is unknown. The message suggests the right one, also for
-        names of other tools such as ``nDCG@10``, ``ndcg_cut_10`` and ``P_10``.
+        names of other tools such as ``HR@10``.
     """
     registry = registry or get_registry()
     match = SPELLING.fullmatch(text.strip())
+    if match is None or match["name"] not in registry.names("metric"):
+        match = SPELLING.fullmatch(translate_metric(text.strip()))
     if match is None:
         raise PartError(f"cannot parse the metric {text!r}; write name@k(key=value,...).")
     name = match["name"]
@@ -76,7 +80,7 @@ def _refuse_unknown(text: str, name: str, registry: Registry) -> None:
 def parse_metrics(
     metrics: str | Iterable[str], registry: Registry | None = None
 ) -> dict[str, Metric]:
-    """Create the metrics of a list, by their names as they were given.
+    """Create the metrics of a comma-separated list, by their names.
 
     Parameters
     ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ranking.data.inputs import whole_numbers
 from ranking.data.judged_lists import JudgedLists, query_weights
+from ranking.errors import DataError, DataWarning
 from ranking.metrics.evaluation import evaluate, mean
 from ranking.metrics.parse import parse_metric
 
@@ -63,7 +65,22 @@ class _Score:
         """Return the mean over the queries, weighted by the mean weight of their rows."""
         queries = self.qid if qid is None else qid
         grades = np.asarray(y)
-        ids = np.zeros(grades.size, np.int64) if queries is None else whole_numbers(queries)
+        if queries is None:
+            warnings.warn(
+                f"qid did not reach the scorer, so all {grades.size} rows are ranked as one query; "
+                "call sklearn.set_config(enable_metadata_routing=True) before make_ranking_scorer, "
+                "and pass params={'qid': qid}.",
+                DataWarning,
+                stacklevel=2,
+            )
+            queries = np.zeros(grades.size, np.int64)
+        ids = whole_numbers(queries)
+        if len(ids) != grades.size:
+            raise DataError(
+                f"the scorer has the qid of {len(ids)} rows, and {grades.size} are scored; leave "
+                "it out of make_ranking_scorer where rows are split, and let metadata routing pass "
+                "the qid of each part."
+            )
         data = JudgedLists(np.zeros((grades.size, 1)), grades, ids)
         ordered = np.asarray(scores, dtype=np.float64)[data.row_order]
         values = evaluate([self.metric], data, ordered)[self.metric.spelled()]

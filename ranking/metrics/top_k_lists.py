@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking.contracts.model import Embedding, MatchingModel
-from ranking.data.exclusions import Pairs, exclude_itself, exclusions_at
+from ranking.data.exclusions import Pairs, contained, exclude_itself, exclusions_at
 from ranking.data.matching_data import MatchingData
 from ranking.kernels.contract import MeasureKind
 from ranking.kernels.kernel import Kernel
@@ -124,7 +124,7 @@ def _top_k_lists(
     grades[hit] = judged_grades[at[hit]]
     pointers, left_out = excluded
     excluded_keys = np.repeat(np.arange(data.n_queries), np.diff(pointers)) * n + left_out
-    missing = ~np.isin(judged, excluded_keys)
+    missing = ~contained(judged, excluded_keys)
     missing[at[hit]] = False
     counts = np.bincount(judged[missing] // n, minlength=data.n_queries)
     return ScoredLists(

@@ -31,8 +31,8 @@ class Hit(OrderedMetric):
 
     def values(self, lists: OrderedLists) -> Floats:
         """Return 1 or 0 for each list."""
-        found = (lists.grades >= RELEVANT) & (lists.ranks() <= self.k)
-        return (lists.totals(found) > 0).astype(np.float64)
+        hits = (lists.grades >= RELEVANT) & (lists.ranks() <= self.k)
+        return (lists.totals(hits) > 0).astype(np.float64)
 
 
 @dataclasses.dataclass
@@ -72,8 +72,8 @@ class ExpectedReciprocalRank(OrderedMetric):
         heads = np.repeat(lists.pointers[:-1], np.diff(lists.pointers))
         reach = np.exp(before - before[heads]) if heads.size else before
         ranks = lists.ranks()
-        kept = ranks <= (self.k or ranks.size + 1)
-        return lists.totals(np.where(kept, stop * reach / ranks, 0.0))
+        within = ranks <= (self.k or ranks.size + 1)
+        return lists.totals(np.where(within, stop * reach / ranks, 0.0))
 
 
 @dataclasses.dataclass

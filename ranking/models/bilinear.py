@@ -285,11 +285,11 @@ def _shared(rows: Ids, columns: Ids) -> tuple[NDArray[np.intp], NDArray[np.intp]
 
 def _without(rows: sp.csr_array, columns: NDArray[np.intp]) -> sp.csr_array:
     """Return rows without the entries of some columns, which stay as empty columns."""
-    kept = np.ones(rows.shape[1], np.bool_)
-    kept[columns] = False
-    chosen = kept[rows.indices]
-    ends = np.concatenate(([0], np.cumsum(chosen)))[rows.indptr].astype(rows.indptr.dtype)
-    return sp.csr_array((rows.data[chosen], rows.indices[chosen], ends), shape=rows.shape)
+    remaining = np.ones(rows.shape[1], np.bool_)
+    remaining[columns] = False
+    entries = remaining[rows.indices]
+    ends = np.concatenate(([0], np.cumsum(entries)))[rows.indptr].astype(rows.indptr.dtype)
+    return sp.csr_array((rows.data[entries], rows.indices[entries], ends), shape=rows.shape)
 
 
 def _check_csr(name: str, tensors: Tensors, shape: tuple[int, int]) -> sp.csr_array:

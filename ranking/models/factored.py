@@ -27,12 +27,14 @@ SAMPLED_ROWS = 4096
 
 
 def require_dot_product(model: Factored, what: str) -> None:
-    """Refuse a model that scores by cosines, for training that knows dot products only."""
-    if model.score != "dot":
-        raise CombinationError(
-            f"{what} trains dot products, and the model has score={model.score}; use score=dot, or "
-            "solver sgd with loss softmax, ccl or bce."
-        )
+    """Refuse cosines and histories, for training that knows dot products of own embeddings only."""
+    for name, plain in (("score", "dot"), ("history", "ignored")):
+        value = getattr(model, name)
+        if value != plain:
+            raise CombinationError(
+                f"{what} trains dot products of own embeddings, and the model has {name}={value}; "
+                f"use {name}={plain}, or solver sgd with loss softmax, ccl or bce."
+            )
 
 
 def row_dots(a: Singles, b: Singles) -> Singles:
@@ -73,11 +75,16 @@ class Factored(MatchingModel):
     score : {"dot", "cosine"}
         Score by the dot product of the two embeddings, or by their cosine, which suits losses with
         many negatives and a temperature.
+    history : {"ignored", "mean", "mean-only"}
+        Add to the embedding of a query the mean of those of its positives, which the documents
+        share; or use that mean alone. For queries without features, and losses whose positives
+        share negatives. In training a positive is left out of the mean that scores it. A new query
+        then needs no training: see `Ranker.fold_in`.
 
     Attributes
     ----------
     U, V : float32 arrays
-        One row per feature, padded with zeros to a multiple of 8.
+        One row per feature, padded with zeros to a multiple of 8. With a history, U has the sums.
     document_biases : float32 array
         One per document feature, or empty.
     query_feature_ids, document_feature_ids : int64 or str arrays
@@ -90,6 +97,7 @@ class Factored(MatchingModel):
     biases: bool = boolean(True)
     init_scale: float = number(0.1, above=0.0)
     score: str = choice("dot", "dot", "cosine")
+    history: str = choice("ignored", "ignored", "mean", "mean-only")
 
     query_feature_ids: Ids = dataclasses.field(
         init=False, repr=False, compare=False, default_factory=empty_ids
@@ -99,8 +107,9 @@ class Factored(MatchingModel):
     )
 
     def idle(self) -> set[str]:
-        """Return `score` if it is the dot product."""
-        return {"score"} if self.score == "dot" else set()
+        """Return `score` if it is the dot product, and `history` if there is none."""
+        plain = {"score": "dot", "history": "ignored"}
+        return {name for name, value in plain.items() if getattr(self, name) == value}
 
     def _setup(self) -> None:
         self.U: Singles = np.zeros((0, self.width), np.float32)
@@ -148,12 +157,18 @@ class Factored(MatchingModel):
         )
 
     def _grow(self, rows: Ids, columns: Ids, kernel: Kernel) -> None:
-        self.U = self._add_rows(self.U, rows.size, 0, kernel)
+        self.U = self.grown_queries(self.U, rows.size, kernel)
         self.V = self._add_rows(self.V, columns.size, 1, kernel)
         if self.biases:
             added = np.zeros(columns.size - self.document_biases.size, np.float32)
             self.document_biases = np.concatenate((self.document_biases, added))
         self.query_feature_ids, self.document_feature_ids = rows, columns
+
+    def grown_queries(self, U: Singles, n_rows: int, kernel: Kernel) -> Singles:
+        """Return U with new rows: sampled, or 0 if only the history counts."""
+        if self.history != "mean-only":
+            return self._add_rows(U, n_rows, 0, kernel)
+        return np.concatenate((U, np.zeros((n_rows - U.shape[0], self.width), np.float32)))
 
     def _stream_of(self, side: int) -> int:
         """Return the number of the random stream of a side."""

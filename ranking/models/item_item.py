@@ -275,8 +275,8 @@ def user_histories(data: MatchingData) -> Any:
     for side, features in (("users", data.queries), ("items", data.documents)):
         if features is not None:
             raise DataError(
-                f"an item-item model knows {side} by id only, and these have {features.shape[1]} "
-                "features; leave them out, or train model factored."
+                f"an item-item model does not use features of {side}, and these have "
+                f"{features.shape[1]}; leave them out, or train model factored."
             )
     if data.relevance is None:
         raise DataError(

@@ -292,8 +292,8 @@ class Structured(Factored):
     def neighbours(self, data: MatchingData, query: int, kernel: Kernel, threads: int = 1) -> Ints:
         """Return the documents of the stage before, best first, which a query's scores use."""
         best = best_lists(self._earlier[-1], data, self.k, kernel, threads)[query]
-        kept: Ints = best[best >= 0]
-        return kept
+        filled: Ints = best[best >= 0]
+        return filled
 
     def embedding(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> Embedding | None:
         """Return the embeddings of the last stage, given the lists of the one before."""

@@ -113,6 +113,12 @@ class Thresholds(Model):
         self.features, self.thresholds = np.array(features), np.array(thresholds)
         self.values, self.feature_ids = np.array(values), np.array(ids)
 
+    def importances(self) -> NDArray[np.float64]:
+        """Return the sum of the absolute values of the thresholds of each feature."""
+        sums = np.zeros(self.feature_ids.size)
+        np.add.at(sums, self.features, np.abs(self.values))
+        return sums
+
     @property
     def density(self) -> float:
         """The share of features with a threshold."""

@@ -119,15 +119,15 @@ class Topics(MatchingModel):
         shares = sp.csc_array(own * (self.words / lengths)[:, None])
 
         def block(positions: Ints) -> Floats:
-            asked = queries[positions]
+            rows = queries[positions]
             total = np.zeros((positions.size, topics.shape[0]))
-            terms = np.unique(asked.indices)
+            terms = np.unique(rows.indices)
             for at in range(0, terms.size, BLOCK):
                 part = terms[at : at + BLOCK]
                 mixed = (1.0 - self.words) * (topics @ self.query_words[part].T)
                 mixed += shares[:, part].toarray()
                 mixed = self.smoothing * self.collection[part] + (1.0 - self.smoothing) * mixed
-                total += asked[:, part] @ np.log(mixed).T
+                total += rows[:, part] @ np.log(mixed).T
             return total
 
         return block

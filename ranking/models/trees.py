@@ -144,6 +144,10 @@ class Trees(Model):
         for name in _TENSORS:
             setattr(self, name, np.array(tensors[name]))
 
+    def importances(self) -> Floats:
+        """Return how many nodes ask for each feature."""
+        return np.bincount(self.features, minlength=self.feature_ids.size).astype(np.float64)
+
     @property
     def density(self) -> float:
         """The share of features that a node asks for."""

@@ -141,6 +141,12 @@ class Grid:
                 return min(candidates, key=lambda other: self._order(cell, other))
         return None
 
+    def is_near(self, cell: Cell) -> bool:
+        """Return whether another loss alone, or another regularizer, would make a cell work."""
+        model, loss, regularizer, solver = cell
+        keys = ((model, loss, None, solver), (model, None, regularizer, solver))
+        return any(self._working.get(key) for key in keys)
+
     @functools.cached_property
     def _working(self) -> Index:
         return _index(self.cells())

@@ -140,9 +140,12 @@ PARTS: Final[Mapping[str, Mapping[str, str]]] = {
         "elasticnet": "elastic",
         "elastic-net": "elastic",
         "group-lasso": "group-l1",
+        "laplacian": "graph",
         "lasso": "l1",
         "ridge": "l2",
+        "sparse-group-lasso": "hierarchical-group-l1",
         "tikhonov": "l2",
+        "tree-group-lasso": "hierarchical-group-l1",
         "null": "none",
     },
     "solver": {

@@ -138,7 +138,9 @@ def _answer(
     types = typing.get_type_hints(contract)
     out = None
     if "out" in types:
-        (dtype,) = typing.get_args(typing.get_args(types["out"])[1])
+        # An NDArray is an ndarray[shape, dtype[...]], or from NumPy 2.5 on an alias with a dtype.
+        arguments_of_type = typing.get_args(types["out"])
+        (dtype,) = typing.get_args(arguments_of_type[-1]) or arguments_of_type
         out = np.zeros(arguments["a"].size, dtype)
     values = {**arguments, "out": out}
     result = function(*(values[name] for name in types if name != "return"))

@@ -43,7 +43,7 @@ def check_loss(
     kernels: Sequence[Kernel] | None = None,
     seed: int = 0,
 ) -> None:
-    """Check a loss: all interfaces that it shows.
+    """Check all interfaces of a loss.
 
     Of a *pair* loss: the slope is the derivative of the value, away from kinks, and lies between
     the two one-sided ones at a kink; margins do not mix; values and slopes are finite at +-1e4; a

@@ -22,7 +22,7 @@ from ranking.testing.common import (
 
 
 def check_model(model: Model, *, seed: int = 0) -> None:
-    """Check a model, on small made data.
+    """Check a model on small synthetic data.
 
     The same seed starts it with the same tensors. Scores are finite, of the right shape, and the
     same in all kernels. A model that takes the tensors back scores the same, and refuses to take

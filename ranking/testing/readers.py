@@ -15,7 +15,7 @@ from ranking.testing.common import check_part, ensure
 
 
 def check_reader(reader: Reader, good: Path, bad: Sequence[Path] = ()) -> Data:
-    """Check a reader with files that its author gives; return what the good one holds.
+    """Check a reader with a good file and some damaged ones; return the data of the good file.
 
     The good file is recognised, by this reader only of all that are installed, and read as one of
     the kinds of data. A bad one raises `DataError`, which names the file.

@@ -122,7 +122,7 @@ def trials(
 
 def _drawn_parameters(parts: Mapping[str, Part]) -> list[tuple[str, str, float | int]]:
     """Return kind, name and value of the parameters that are drawn."""
-    found = []
+    parameters = []
     for kind in PARTS:
         part = parts[kind]
         values = {name: getattr(part, name) for name in part.parameter_names()}
@@ -132,8 +132,8 @@ def _drawn_parameters(parts: Mapping[str, Part]) -> list[tuple[str, str, float |
             number = isinstance(value, int | float) and not isinstance(value, bool)
             whole = name in WHOLE and value == 1  # what has one dimension needs no other number
             if name in DRAWN and number and value > 0 and not whole and name not in part.idle():
-                found.append((kind, name, value))
-    return found
+                parameters.append((kind, name, value))
+    return parameters
 
 
 def _draw(kind: str, name: str, value: float | int, share: float) -> Choice:

@@ -43,7 +43,7 @@ class TrainingPlan(Fitter):
         Specs or objects; "auto" is allowed for model and solver.
     kernel : str or Kernel
     threads : int
-        At least 1. The result does not depend on it.
+        At least 1. Results are identical for any value.
     random_state : int
         Seed; the same seed gives the same model in every kernel.
     callbacks : sequence of str or Callback
@@ -106,7 +106,7 @@ class TrainingPlan(Fitter):
         model, loss, regularizer, solver = copy.deepcopy(self.resolve(data))
         refuse_other_data(model, data)
         refuse_unusable_scale(data)
-        if model.form == "vector":
+        if model.form == "vector" or model.takes == "matching":
             warn_of_scales(data)
         if valid is not None:
             refuse_other_data(model, valid, "the validation data")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ranking.contracts.loss import Loss
@@ -13,10 +15,14 @@ from ranking.contracts.solver import Solver
 from ranking.data.inputs import Trainable
 from ranking.data.judged_lists import JudgedLists
 from ranking.errors import CombinationError, PartError
+from ranking.io.model_file import FileSpec
 from ranking.registry.compatibility import Cell, grid_of
 from ranking.registry.manager import get_registry
 
 Parts = tuple[Model, Loss, Regularizer, Solver]
+
+REASONS = 5
+"""The most reasons in a message."""
 
 
 def resolve_parts(
@@ -53,7 +59,21 @@ def create_part(kind: str, part: Any, contract: type[Any]) -> Any:
     created = get_registry().create(kind, part)
     if not isinstance(created, contract):
         raise PartError(f"{kind} is {created!r}, which is not a {contract.__name__}.")
+    if isinstance(part, FileSpec):
+        _refuse_files(kind, created, part)
     return created
+
+
+def _refuse_files(kind: str, part: Any, spec: str) -> None:
+    """Refuse a part of a model file that names other files, such as the groups of features."""
+    for field in dataclasses.fields(part) if dataclasses.is_dataclass(part) else ():
+        value = getattr(part, field.name)
+        if "Path" in str(field.type) and isinstance(value, str | Path):
+            raise PartError(
+                f"the model file names the file {str(value)!r} ({kind} {part.name}, {field.name}), "
+                "and a model file may not choose which files are read; if you trust it, set "
+                f"{kind}={str(spec)!r} and train again."
+            )
 
 
 def _candidates(kind: str, part: Any, contract: type[Any], problems: list[str]) -> list[Any]:
@@ -77,8 +97,7 @@ def _best_compatible(
     problems: Sequence[str],
 ) -> tuple[Model, Solver]:
     """Return the best pair that fits the loss and the regularizer; of equals, the first."""
-    reasons = list(problems)
-    refused: list[Cell] = []
+    refused: list[tuple[Model, Cell]] = []
     compatible: list[tuple[Model, Solver]] = []
     first: list[bool] = []
     for model, solver in pairs:
@@ -88,8 +107,7 @@ def _best_compatible(
             compatible.append((model, solver))
             first.append(compatibility.first_choice)
         else:
-            reasons.append(f"{model.name} x {solver.name}: {compatibility.reason}")
-            refused.append(cell)
+            refused.append((model, cell))
     if compatible:
 
         def merit(at: int) -> tuple[bool, bool, bool]:
@@ -97,12 +115,24 @@ def _best_compatible(
             return _suits(data, model), _made_for(regularizer, model), first[at]
 
         return compatible[max(range(len(compatible)), key=merit)]
-    remedy = grid_of(get_registry()).remedy(refused[0]) if refused else ""
+    remedy = grid_of(get_registry()).remedy(refused[0][1]) if refused else ""
     raise CombinationError(
         f"no model and solver fit loss {loss.name!r} with regularizer {regularizer.name!r}: "
-        + "; ".join(reasons)
+        + "; ".join([*problems, *_reasons(data, refused)])
         + f". Try {remedy or 'other parts'}."
     )
+
+
+def _reasons(data: Trainable, refused: Sequence[tuple[Model, Cell]]) -> list[str]:
+    """Return why cells are refused: those of models that suit the data, and nearly work."""
+    suited = [cell for model, cell in refused if _suits(data, model)]
+    cells = suited or [cell for _, cell in refused]
+    grid = grid_of(get_registry())
+    near = [cell for cell in cells if grid.is_near(cell)]
+    return [
+        f"{cell.model.name} x {cell.solver.name}: {cell.compatibility().reason}"
+        for cell in (near or cells)[:REASONS]
+    ]
 
 
 def _suits(data: Trainable, model: Model) -> bool:

@@ -25,7 +25,7 @@ from ranking.contracts.solver import (
     Solver,
     TrainingProblem,
 )
-from ranking.data.exclusions import Pairs, known_pairs
+from ranking.data.exclusions import Pairs, find_exclusions
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
 from ranking.errors import (
@@ -298,7 +298,7 @@ class Trainer:
                     "exclude_seen is for queries and documents, and these are judged rows; leave "
                     "it out."
                 )
-            self._exclusions = known_pairs(self.valid, self.data, but_relevant=True)
+            self._exclusions = find_exclusions(self.valid, self.data, but_relevant=True)
         return evaluate_model(
             self.model, metrics, self.valid, self.kernel, self.threads, self._exclusions
         )

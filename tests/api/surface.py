@@ -94,6 +94,8 @@ def _signature(value: Any) -> str:
     # Defaults that are objects differ from process to process, and modules are not public.
     text = re.sub(r"<factory>|<[^<>]* at 0x[0-9a-f]+>", "...", text)
     text = re.sub(r"<function ([\w.]+)[^>]*>", r"\1", text)
+    # Named tuples have references to their annotations, until Python 3.14.
+    text = re.sub(r"ForwardRef\('([^']*)'\)", r"\1", text)
     return text.replace("'", "")
 
 

@@ -56,6 +56,20 @@ def test_a_recipe_learns_topics(model, log):
     assert all("son" in line for line in result.stdout.splitlines())
 
 
+def test_only_judged_documents_are_ranked(model, log, tmp_path):
+    judged = tmp_path / "judged.tsv"
+    # Beside one relevant document, each query has one judged document of another topic.
+    judged.write_text("cat food\tabout tom cat\t1\ncat food\tabout used car\t0\n")
+    words = ("eval", model, judged, "--metrics", "p@1", "--kernel", "reference")
+    result = call(*words, "--judged-only", "--format", "jsonl")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout.splitlines()[0])["metrics"]["p@1"] == 1.0
+    for wrong in (("--exclude", log), ("--run", log, "--qrels", log)):
+        result = call(*words, "--judged-only", *wrong)
+        assert result.exit_code == 2
+        assert "--judged-only" in result.output
+
+
 def test_means_by_bins_of_clicks(model, log):
     words = ("eval", model, log, "--metrics", "p@4", "--kernel", "reference", "--bins", "60,150")
     result = call(*words, "--format", "jsonl")

@@ -203,6 +203,51 @@ def test_a_split_divides_interactions(tmp_path, method, n_test):
         assert "test has 1 users without training data, such as 'u5'; they are ranked by" in printed
 
 
+def test_a_split_of_texts_is_a_beir_folder(tmp_path):
+    source, folder = tmp_path / "smart", tmp_path / "parts"
+    source.mkdir()
+    (source / "a.all").write_text(
+        "".join(f".I {at}\n.T\nTitle {at}\n.W\nbody \u00e9 {at}\n" for at in range(1, 9))
+    )
+    (source / "a.qry").write_text("".join(f".I {at}\n.W\nquery {at}\n" for at in range(1, 6)))
+    (source / "a.rel").write_text(
+        "".join(f"{at} {at + shift} 1\n" for at in range(1, 6) for shift in (0, 3))
+    )
+    whole = read_any(source)
+    printed = call(source, "--split", "by-query", "--valid", "-o", folder).stderr
+    assert (
+        "train.tsv written: 6 judgements of 3 queries; read it by --reader beir:split=train"
+        in printed
+    )
+    parts = [read_any(folder, f"beir:split={name}") for name in ("train", "valid", "test")]
+    assert sorted(one for part in parts for one in part.query_ids.tolist()) == [
+        "1",
+        "2",
+        "3",
+        "4",
+        "5",
+    ]
+    texts = dict(zip(map(str, whole.query_ids.tolist()), whole.query_texts, strict=True))
+    for part in parts:
+        assert part.document_texts == whole.document_texts
+        assert [texts[one] for one in part.query_ids.tolist()] == list(part.query_texts)
+        rows = [whole.query_ids.astype(str).tolist().index(one) for one in part.query_ids.tolist()]
+        assert (part.relevance != whole.relevance[rows]).nnz == 0
+    message = call(
+        folder, "--reader", "beir:split=train", "--split", "random", "-o", folder, code=2
+    )
+    assert "name another folder" in message.output
+
+
+def test_a_split_of_a_click_log_is_logs(tmp_path):
+    log = tmp_path / "log.tsv"
+    log.write_text("".join(f"query {at}\tdocument {at % 3}\t{at}\n" for at in range(10)))
+    printed = call(log, "--split", "by-query", "-o", tmp_path / "parts").stderr
+    assert "test.tsv written: 2 judgements of 2 queries" in printed
+    lines = [(tmp_path / "parts" / f"{name}.tsv").read_text() for name in ("train", "test")]
+    assert sorted("".join(lines).splitlines()) == sorted(log.read_text().splitlines())
+
+
 def test_a_split_of_judged_lists_divides_no_query(tmp_path):
     path = write_letor(tmp_path / "all.txt", make_judged(0, n_queries=10))
     call(path, "--split", "by-query", "--share", "0.3", "--valid", "-o", tmp_path)
@@ -216,3 +261,51 @@ def test_a_split_of_judged_lists_divides_no_query(tmp_path):
     )
     assert "name a method" in call(path, "--share", "0.3", code=2).output
     assert "a folder" in call(path, "--split", "random", code=2).output
+
+
+LOG = """query,document,position,click
+a,x,1,1
+a,x,1,1
+a,x,2,1
+a,x,2,0
+a,y,1,1
+a,y,2,1
+a,y,2,0
+b,z,1,0
+"""
+
+
+@pytest.mark.filterwarnings("ignore:.*repeat a user and an item")
+@pytest.mark.parametrize("packed", [False, True])
+def test_propensities_of_a_log_are_written_with_its_clicks(tmp_path: Path, packed: bool) -> None:
+    path, clicks = tmp_path / ("log.csv.gz" if packed else "log.csv"), tmp_path / "clicks.csv"
+    path.write_bytes(gzip.compress(LOG.encode()) if packed else LOG.encode())
+    result = call(path, "--propensities", "-o", clicks, "--format", "jsonl")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(row["position"], row["impressions"], row["clicks"]) for row in rows] == [
+        (1, 4, 3),
+        (2, 4, 2),
+    ]
+    assert [row["propensity"] for row in rows] == pytest.approx([1.0, 0.5], rel=1e-3)
+    data = read_any(clicks)
+    assert data.query_ids.tolist() == ["a"]
+    assert data.relevance.toarray() == pytest.approx(np.array([[4.0, 3.0]]), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("query,document,position\na,x,1\n", "needs one column for the click"),
+        ("query,document,position,click\na,x,1\n", "line 2: expected 4 columns, got 3"),
+        ("query,document,position,click\na,x,one,1\n", "line 2: 'one' is not an integer"),
+        ("", "it has none"),
+    ],
+)
+def test_a_log_without_its_columns_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(text)
+    assert message in call(path, "--propensities", code=1).stderr
+
+
+def test_propensities_are_without_other_actions(letor: Path) -> None:
+    call(letor, "--propensities", "--convert", "letor", code=2)

@@ -13,7 +13,7 @@ from cli_helpers import call
 from conftest import make_judged, make_tastes, write_letor
 
 from ranking import Ranker
-from ranking.data.exclusions import known_pairs
+from ranking.data.exclusions import find_exclusions
 from ranking.data.readers.read import read_any
 from ranking.io.tensors import read_tensors
 from ranking.metrics.evaluation import evaluate_model, mean
@@ -101,7 +101,7 @@ def test_embeddings_are_stopped_early_and_the_best_epoch_is_kept(folder, tmp_pat
     assert len(values) - 1 - int(np.argmax(values)) == 5
     train, valid = (read_any(folder / f"{name}.csv") for name in ("train", "valid"))
     valid = valid.with_documents(train.document_ids)
-    exclusions = known_pairs(valid, train, but_relevant=True)
+    exclusions = find_exclusions(valid, train, but_relevant=True)
     result = evaluate_model(
         ranker.model_, [parse_metric("p@5")], valid, ranker.kernel_, 1, exclusions
     )
@@ -273,7 +273,7 @@ def test_rank_excludes_positives_of_several_files(folder, kernel):
     least = call(
         *words, "--exclude", folder / "train.csv", "--exclude", folder / "valid.csv"
     ).stdout.splitlines()
-    shared = len(known_pairs(train, valid)[1])
+    shared = len(find_exclusions(train, valid)[1])
     assert len(least) == every - int(train.n_relevant.sum()) - shared
 
 

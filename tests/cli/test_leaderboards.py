@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import zipfile
 from pathlib import Path
@@ -66,3 +67,45 @@ def test_rows_of_an_interrupted_run_are_kept(folder: Path, tmp_path: Path):
     other = run(folder, out, "--seed", "3")
     assert other.exit_code == 0, other.output
     assert json.loads((out / "results.json").read_text())["rows"][3] != facts["rows"][3]
+
+
+def test_last_items_are_chosen_for_by_last_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Settings are chosen by the last training item of each user; the last of all tests once."""
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "interactions" / "movielens1m"
+    folder.mkdir(parents=True)
+    # The items of a user in time: a few of one group of ten, then those of the next.
+    parts: dict[str, list[str]] = {"train": [], "test": []}
+    for user in range(40):
+        early, late = (rng.permutation(10)[:6] + 10 * ((user + step) % 3) for step in (0, 1))
+        items = [*early, *late]
+        for time, item in enumerate(items):
+            part = "test" if time == len(items) - 1 else "train"
+            parts[part].append(f"{user}\t{item}\t5\t{time}\n")
+    for name, lines in parts.items():
+        with gzip.open(folder / f"ml-1m.{name}.rating.gz", "wt") as file:
+            file.writelines(lines)
+    board = next(one for one in leaderboards.BOARDS if one.last_out)
+    monkeypatch.setattr(leaderboards, "BOARDS", [board])
+    monkeypatch.setattr(leaderboards, "METHODS", METHODS[:1])
+    split = board.read(folder)
+    assert split.train.times is not None
+    halves: list[tuple[int, float]] = []
+    measure = leaderboards.measure
+
+    def recorded(board, ranker, split, seed):
+        latest = split.test.times.min() if split.test.times is not None else 0.0
+        halves.append((int(split.test.relevance.nnz), float(latest)))
+        return measure(board, ranker, split, seed)
+
+    monkeypatch.setattr(leaderboards, "measure", recorded)
+    out = tmp_path / "out"
+    words = ["reproduce", "leaderboards", "--data", str(tmp_path), "-o", str(out)]
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 0, result.output
+    rows = json.loads((out / "results.json").read_text())["rows"]
+    measured = [row for row in rows if not row["method"].startswith("published")]
+    assert [row["method"].split()[0] for row in measured] == ["graph-filter"]
+    assert 0.0 <= measured[0]["metrics"]["ndcg@10"] <= measured[0]["metrics"]["hr@10"] <= 1.0
+    # Two variants on each user's last training item, then the last item of all, once.
+    assert halves == [(40, 10.0), (40, 10.0), (40, 11.0)]

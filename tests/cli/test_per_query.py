@@ -58,7 +58,7 @@ def test_labels_are_trained_measured_ranked_and_explained(files, tmp_path):
     lines = [json.loads(line) for line in printed.splitlines()]
     values = {one["query"]: next(iter(one["metrics"].values())) for one in lines}
     assert set(values) == {*WORDS, "all"}
-    assert values["hockey"] == values["space"] == 1.0  # their words are nobody else's
+    assert values["hockey"] == values["space"] == 1.0  # no other topic has their words
     lines = call("rank", files["model"], files["test"], "-k", "6").splitlines()
     assert [line.split()[0] for line in lines] == [
         topic for topic in sorted(WORDS) for _ in range(6)

@@ -37,7 +37,7 @@ class Made:
 
 
 @pytest.fixture
-def made(monkeypatch):
+def fake_reproduction(monkeypatch):
     reproduction = Made()
     module = SimpleNamespace(
         title="Made",
@@ -55,18 +55,18 @@ def call(tmp_path, *more):
     return CliRunner().invoke(cli, words)
 
 
-def test_a_killed_run_continues_and_shows_its_progress(made, tmp_path):
-    made.stop_before = "two b"
+def test_a_killed_run_continues_and_shows_its_progress(fake_reproduction, tmp_path):
+    fake_reproduction.stop_before = "two b"
     assert call(tmp_path).exit_code != 0
     facts = json.loads((tmp_path / "out" / "results.json").read_text())
     assert facts["complete"] is False
     assert len(facts["rows"]) == 3
-    made.computed.clear()
-    made.stop_before = ""
+    fake_reproduction.computed.clear()
+    fake_reproduction.stop_before = ""
     result = call(tmp_path)
     assert result.exit_code == 0, result.output
     # The data set that was finished is not computed again.
-    assert made.computed == ["two a", "two b"]
+    assert fake_reproduction.computed == ["two a", "two b"]
     assert "continuing a run that was stopped after 3 rows" in result.stderr
     assert "4 of 4: two, b" in result.stderr
     facts = json.loads((tmp_path / "out" / "results.json").read_text())
@@ -74,21 +74,21 @@ def test_a_killed_run_continues_and_shows_its_progress(made, tmp_path):
     assert [row["metrics"]["m"] for row in facts["rows"]] == [np.pi] * 4
     assert not (tmp_path / "out" / "partial").exists()
     # A run that was complete starts again; so does one with another seed.
-    made.computed.clear()
+    fake_reproduction.computed.clear()
     assert call(tmp_path).exit_code == 0
-    assert len(made.computed) == 4
+    assert len(fake_reproduction.computed) == 4
 
 
-def test_partial_results_of_other_settings_are_not_used(made, tmp_path):
-    made.stop_before = "one b"
+def test_partial_results_of_other_settings_are_not_used(fake_reproduction, tmp_path):
+    fake_reproduction.stop_before = "one b"
     call(tmp_path)
     assert (tmp_path / "out" / "partial" / "one-a.json").exists()
-    made.stop_before = "one a"
+    fake_reproduction.stop_before = "one a"
     call(tmp_path, "--seed", "1")
     assert not (tmp_path / "out" / "partial" / "one-a.json").exists()
 
 
-def test_plots_are_files_and_quick_is_marked(made, tmp_path):
+def test_plots_are_files_and_quick_is_marked(fake_reproduction, tmp_path):
     result = call(tmp_path, "--quick")
     assert command.QUICK in result.stderr
     page = (tmp_path / "out" / "index.html").read_text()
@@ -106,7 +106,7 @@ def test_plots_are_files_and_quick_is_marked(made, tmp_path):
     assert command.QUICK not in (tmp_path / "out" / "index.html").read_text()
 
 
-def test_png_where_matplotlib_is_installed(made, tmp_path):
+def test_png_where_matplotlib_is_installed(fake_reproduction, tmp_path):
     pytest.importorskip("matplotlib")
     call(tmp_path)
     assert (tmp_path / "out" / "plots" / "figure-2.png").read_bytes()[:4] == b"\x89PNG"
@@ -115,13 +115,13 @@ def test_png_where_matplotlib_is_installed(made, tmp_path):
 def test_the_estimate_leaves_out_what_was_known(monkeypatch):
     now = iter([0.0, 1.0, 11.0, 21.0, 31.0])
     monkeypatch.setattr("ranking_plugins.reproductions.time.monotonic", lambda: next(now))
-    told: list[str] = []
-    progress = Progress(4, told.append)
+    messages: list[str] = []
+    progress = Progress(4, messages.append)
     progress.step("first", known=True)
     progress.step("second")
     progress.step("third")
     progress.step("last")
-    assert told == [
+    assert messages == [
         "1 of 4: first",
         "2 of 4: second; about 20 s left",
         "3 of 4: third; about 10 s left",

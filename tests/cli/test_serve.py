@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,10 @@ from click.testing import CliRunner
 
 from ranking import JudgedLists, MatchingData, Ranker, TextCollection
 from ranking_cli.main import cli
+from ranking_cli.serving.models import ServedModel
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 pytest.importorskip("starlette", reason="starlette is not installed")
-pytestmark = pytest.mark.xdist_group("serve")
 
 
 PROGRAM = "from ranking_cli.main import cli; cli()"
@@ -142,6 +143,19 @@ def test_rank_scores_documents_by_their_features(server, folder, by_name):
     np.testing.assert_array_equal([one["score"] for one in answer["results"]], scores[best])
 
 
+def test_rows_are_explained(server, folder):
+    ranker = Ranker.load(folder / "products.safetensors")
+    rows = np.random.default_rng(1).normal(size=(5, 3)) * [1.0, 50.0, 0.1]
+    documents = [{"id": f"p{at}", "features": row} for at, row in enumerate(rows.tolist())]
+    body = {"model": "shop", "documents": documents, "document": "p2"}
+    status, answer = server.post("/explain", body)
+    assert status == 200
+    assert answer["score"] == pytest.approx(ranker.predict(rows)[2])
+    assert {one["document"] for one in answer["contributions"]} == {"1", "2", "3"}
+    status, answer = server.post("/explain", {**body, "document": "p9"})
+    assert (status, "none of the documents" in answer["error"]) == (400, True)
+
+
 def test_new_users_are_folded_in_by_their_history(server, folder):
     ranker = Ranker.load(folder / "films.safetensors")
     status, answer = server.post("/recommend", {"model": "films", "history": ["i1", "i2"], "k": 3})
@@ -176,14 +190,14 @@ def test_texts_are_searched_and_explained(server, folder):
 @pytest.mark.parametrize(
     ("path", "body", "status", "message"),
     [
-        ("/recommend", {"user": "u1"}, 400, "must be one of films, words, shop"),
+        ("/recommend", {"user": "u1"}, 400, "give model, one of films, words, shop"),
         ("/recommend", {"model": "films", "user": "nobody"}, 400, "does not know user 'nobody'"),
         ("/recommend", {"model": "films", "user": ["u1"]}, 400, ""),
         ("/recommend", {"model": "films", "user": {"a": 1}}, 400, ""),
         ("/recommend", {"model": "films", "user": "u1", "k": 0}, 400, "k is 0"),
         ("/recommend", {"model": "films", "user": "u1", "k": True}, 400, "k is True"),
         ("/recommend", {"model": "films"}, 400, "give user"),
-        ("/similar", {"model": "shop", "item": "i1"}, 400, "known by id only"),
+        ("/similar", {"model": "shop", "item": "i1"}, 400, "models of users and items"),
         ("/rank", {"model": "shop", "documents": []}, 400, "give query"),
         ("/rank", {"model": "shop", "documents": [{"id": 1, "features": [1]}]}, 400, "3 numbers"),
         (
@@ -230,6 +244,17 @@ def test_health_metrics_and_description(server):
         description["paths"]
     )
     assert "POST /recommend" in server.get("/")
+
+
+def test_the_model_of_a_replaced_file_is_freed(folder, tmp_path):
+    path = tmp_path / "films.safetensors"
+    shutil.copyfile(folder / "films.safetensors", path)
+    served = ServedModel("films", path, "auto", 1)
+    served.ranker().recommend(["u1"])  # what requests share is cached in the model
+    previous = weakref.ref(served.ranker())
+    films(seed=2).save(path)
+    assert served.ranker() is not None
+    assert previous() is None
 
 
 def test_a_replaced_file_is_served_and_a_damaged_one_is_not(folder, tmp_path):

@@ -66,10 +66,10 @@ def test_letters_say_which_systems_are_surely_worse(files: list[Path]):
     assert below == {(0, 2), (1, 2)}  # far from the level on both sides
     table = call("compare", *files, "--metrics", "map").stdout.splitlines()
     means = [re.search(r"\.run +([01]\.\d{4}) ?(\w*)", line) for line in table[2:5]]
-    assert [float(found[1]) for found in means] == pytest.approx(
+    assert [float(match[1]) for match in means] == pytest.approx(
         [value.mean() for value in values], abs=6e-5
     )
-    assert [found[2] for found in means] == ["c", "c", ""]
+    assert [match[2] for match in means] == ["c", "c", ""]
 
 
 def test_latex_has_the_cells_of_the_table(files: list[Path]):

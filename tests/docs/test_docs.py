@@ -362,9 +362,26 @@ def test_pages_written_from_the_code_are_those_of_today():
     assert combinations == tool["write_combinations"](combinations), advice
 
 
-def test_the_fragments_of_the_changelog_can_be_collected():
+def test_the_fragments_of_the_changelog_can_be_collected(tmp_path: Path):
     tool = runpy.run_path(str(ROOT / "tools" / "collect_changes.py"))
-    assert tool["collect"](ROOT / "changelog.d").startswith("### ")
+    tool["collect"](ROOT / "changelog.d")  # all names are those of fragments
+    assert tool["collect"](tmp_path) == ""
+    for name in ("7.fixed.md", "3.added.word.md", "12.added.md", "README.md"):
+        (tmp_path / name).write_text(f"About\n{name}.\n")
+    section = tool["collect"](tmp_path)
+    lines = [line for line in section.splitlines() if line]
+    assert lines == [
+        "### Added",
+        "- About 3.added.word.md. (#3)",
+        "- About 12.added.md. (#12)",
+        "### Fixed",
+        "- About 7.fixed.md. (#7)",
+    ]
+    tool["remove"](tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
+    (tmp_path / "unknown.md").touch()
+    with pytest.raises(ValueError, match="must be named"):
+        tool["remove"](tmp_path)
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p.name != "index.md"], ids=page_id)
@@ -373,6 +390,31 @@ def test_a_page_begins_with_who_it_is_for(page: Path):
     first = next(line for line in lines[1:] if line and not line.startswith("<!--"))
     assert lines[0].startswith("# ")
     assert first.startswith("For ")
+
+
+REPLACED = re.compile(
+    r"\b(nobody else's|every no has|anew|whence|whom|strangers?|crews?|barred|lens(es)?"
+    r"|mathematics against it|a (row|trial|machine|range) each|a (row|trial) a query"
+    r"|knows? \w+ only|takes? it when|no whole number|left the finite|wanted is|give one a row"
+    r"|knows no word|who comes from|tuples in all|C of the schedule|the first values"
+    r"|steps from one boundary|draws from one"
+    r"|(weights=alike|queries=apart|begin=|spread=|sgd:(draws|rate|every|against|draw)=)\S*)\b",
+    flags=re.IGNORECASE,
+)
+"""Wording that was replaced by plain English and the terms of docs/glossary.md."""
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=page_id)
+def test_a_page_uses_the_terms_of_the_glossary(page: Path):
+    assert not [match[0] for match in REPLACED.finditer(prose(page))]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Every no has its reason.", "found and whence", "weights=alike", "a row a query", "a lens."],
+)
+def test_replaced_wording_is_recognised(text: str):
+    assert REPLACED.search(text)
 
 
 def recipes_of(page: Path) -> list[tuple[str, dict[str, str]]]:

@@ -46,6 +46,9 @@ STRENGTHS = {
     "l1l2-row": "l1l2-row:strength=0.3,limit=1.2",
     "l1-row": "l1-row:limit=1.2",
     "group-l1": "group-l1:strength=0.3",
+    "hierarchical-group-l1": "hierarchical-group-l1:strength=0.3,entries=0.4",
+    "graph": "graph:strength=0.8",
+    "mask": "mask:outside=0.5,inside=0.2",
 }
 """Regularizers as they matter to numbers of size 1; others as they are."""
 

@@ -77,6 +77,8 @@ MILD = {
     "elastic": "elastic:strength=0.01",
     "l2": "l2:strength=0.01",
     "group-l1": "group-l1:strength=0.005",
+    "hierarchical-group-l1": "hierarchical-group-l1:strength=0.005",
+    "graph": "graph:strength=0.01",
     "max-norm": f"max-norm:limit={LIMIT}",
     "l1-row": f"l1-row:limit={LIMIT}",
     "l1l2-row": f"l1l2-row:strength=0.01,limit={LIMIT}",
@@ -88,6 +90,8 @@ STRONG = {
     "elastic": "elastic:strength=1",
     "l2": "l2:strength=1",
     "group-l1": "group-l1:strength=4",
+    "hierarchical-group-l1": "hierarchical-group-l1:strength=4",
+    "graph": "graph:strength=100",
     "l1l2-row": f"l1l2-row:strength=1,limit={LIMIT}",
 }
 """With which the property of a regularizer shows in a short training."""
@@ -140,7 +144,7 @@ def spec(table: dict[str, str], part: type[Any]) -> str:
 def mild(cell: Cell) -> str:
     """Return a regularizer with which the objective falls; losses below 1 take a weaker one."""
     name = cell.regularizer.name
-    small = cell.loss.name in ("approx-ndcg", "lambdarank")
+    small = cell.loss.name in ("approx-ndcg", "lambdarank", "preference-graph")
     return MILD.get(name, name).replace("=0.0", "=0.00" if small else "=0.0")
 
 
@@ -344,6 +348,25 @@ def check_groups(cell: Cell, run: Trainer, kernel: Kernel) -> None:
     assert dead.any()
 
 
+def check_linked(cell: Cell, run: Trainer, kernel: Kernel) -> None:
+    """Weights of features that follow each other differ less than without the penalty."""
+    free = unregularized(cell, kernel)
+    assert free is None or roughness(run) < 0.5 * roughness(free)
+
+
+def roughness(run: Trainer) -> float:
+    (weights,) = parameters(run)
+    if run.model.name == "diagonal":
+        weights = np.diag(weights)[None, :]
+    across = weights.T if weights.shape[0] == 1 else weights
+    return float((np.diff(across, axis=0) ** 2).sum())
+
+
+def check_masked(cell: Cell, run: Trainer, kernel: Kernel) -> None:
+    (weights,) = parameters(run)
+    assert np.count_nonzero(weights) == np.count_nonzero(np.diag(weights)) > 0
+
+
 def assign_kernels() -> dict[str, str]:
     """Return the second kernel of each cell; all pairs of parts get both where possible."""
     covered: set[tuple[Any, str]] = set()
@@ -369,6 +392,9 @@ PROPERTIES: dict[str, Callable[[Cell, Trainer, Kernel], None]] = {
     "l1l2-row": check_sparse_and_bounded,
     "orthonormal": check_orthonormal,
     "group-l1": check_groups,
+    "hierarchical-group-l1": check_sparse,
+    "graph": check_linked,
+    "mask": check_masked,
 }
 NONE = next(part for part in GRID.parts["regularizer"] if part.name == "none")
 

@@ -42,15 +42,15 @@ LINEAR_CELLS = [
 @pytest.fixture
 def errors(monkeypatch):
     """Standard errors of the reported means; whole lists, which SGD may report, have none."""
-    found, losses = [], Steps.losses
+    errors_of_means, losses = [], Steps.losses
 
     def with_error(self, source):
         values = losses(self, source)
-        found.append(float(values.std() / np.sqrt(values.size)))
+        errors_of_means.append(float(values.std() / np.sqrt(values.size)))
         return values
 
     monkeypatch.setattr(Steps, "losses", with_error)
-    return found
+    return errors_of_means
 
 
 def check(objectives, errors, fixed):

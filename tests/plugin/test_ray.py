@@ -79,6 +79,19 @@ def test_two_processes_train_to_the_same_bits(seed, cluster, regularizer, model)
     same(expected, fit(data, regularizer, model, engine="ray:workers=1", threads=2))
 
 
+def fit_ials(data, **settings):
+    parts = ("squared:unobserved=0.1", "l2:strength=0.1,frequency=1", "alternating:max_epochs=3")
+    model = "factored:dimensions=8,biases=false"
+    return Ranker(model, *parts, kernel="cython", **settings).fit(data.without_features())
+
+
+def test_two_processes_train_ials_to_the_same_bits(seed, cluster):
+    data = clicks(seed)
+    expected = fit_ials(data)
+    same(expected, fit_ials(data, engine="ray:workers=2"))
+    same(expected, fit_ials(data, engine="ray:workers=1", threads=2))
+
+
 STEPS = {
     "l1l2-row": ["best_rows", "best_rows"],
     "orthonormal": ["product_grams", "rotated", "product_grams", "rotated"],

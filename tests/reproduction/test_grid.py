@@ -55,7 +55,7 @@ def test_a_strength_of_2_percent_does_not_raise_the_objective(real_data: Path, s
     train, _ = read_likes(real_data / "interactions", 0, validate=True)
     model = "factored:dimensions=16,init_scale=0.1"
     fitted = Ranker(model, "hinge", "l2:strength=0.02", solver).fit(train)
-    found = [row["objective"] for row in fitted.history_]
+    objectives = [row["objective"] for row in fitted.history_]
     error = 3.0 / math.sqrt(train.relevance.nnz) if solver.startswith("sgd") else 0.0
-    assert all(after <= before + error for before, after in itertools.pairwise(found))
-    assert found[-1] < 0.6  # of 1 at the start
+    assert all(after <= before + error for before, after in itertools.pairwise(objectives))
+    assert objectives[-1] < 0.6  # of 1 at the start

@@ -54,16 +54,16 @@ def judged(folder: Path) -> JudgedLists:
 @pytest.fixture
 def errors(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The standard errors of the reported mean losses of SGD."""
-    found: list[float] = []
+    standard_errors: list[float] = []
     losses = Steps.losses
 
     def with_error(self: Steps, source: Any) -> np.ndarray:
         values = losses(self, source)
-        found.append(float(values.std() / np.sqrt(values.size)))
+        standard_errors.append(float(values.std() / np.sqrt(values.size)))
         return values
 
     monkeypatch.setattr(Steps, "losses", with_error)
-    return found
+    return standard_errors
 
 
 def check(ranker: Ranker, errors: list[float], *, fixed: bool) -> None:
@@ -82,7 +82,9 @@ def check(ranker: Ranker, errors: list[float], *, fixed: bool) -> None:
     assert objectives[-1] <= min(objectives) + 3.0 * max(errors)
 
 
-@pytest.mark.parametrize(("loss", "regularizer", "solver"), CELLS, ids=map(" x ".join, CELLS))
+@pytest.mark.parametrize(
+    ("loss", "regularizer", "solver"), CELLS, ids=[" x ".join(cell) for cell in CELLS]
+)
 def test_the_objective_of_embeddings_of_films(real_data: Path, errors, loss, regularizer, solver):
     train = movies(real_data)[0].select(np.arange(300))
     ranker = Ranker("factored", loss, regularizer, solver, random_state=0).fit(train)
@@ -90,7 +92,7 @@ def test_the_objective_of_embeddings_of_films(real_data: Path, errors, loss, reg
 
 
 @pytest.mark.parametrize(
-    ("loss", "regularizer", "solver"), POPULARITY, ids=map(" x ".join, POPULARITY)
+    ("loss", "regularizer", "solver"), POPULARITY, ids=[" x ".join(cell) for cell in POPULARITY]
 )
 def test_default_strengths_are_better_than_popularity(real_data: Path, loss, regularizer, solver):
     train, valid = movies(real_data)
@@ -100,7 +102,9 @@ def test_default_strengths_are_better_than_popularity(real_data: Path, loss, reg
     assert ranker.score(valid, exclude=train, metric="map") > least
 
 
-@pytest.mark.parametrize(("loss", "regularizer", "solver"), CELLS, ids=map(" x ".join, CELLS))
+@pytest.mark.parametrize(
+    ("loss", "regularizer", "solver"), CELLS, ids=[" x ".join(cell) for cell in CELLS]
+)
 def test_the_objective_of_linear_models_of_judged_lists(
     real_data: Path, errors, loss, regularizer, solver
 ):

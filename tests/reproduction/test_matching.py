@@ -14,7 +14,7 @@ from ranking import MatchingData, Ranker
 from ranking.data.click_matrix import click_matrix
 from ranking_cli.main import cli
 from ranking_plugins.reproductions import Options, mart
-from ranking_plugins.reproductions.matching import Scored, _trees, read
+from ranking_plugins.reproductions.matching import METHODS, Scored, _trees, read
 from ranking_plugins.reproductions.simulated_log import Log
 
 WEEK = (
@@ -64,10 +64,10 @@ def reproduced(folder: Path, out: Path) -> tuple[dict[str, dict[str, dict]], str
     )
     assert result.exit_code == 0, result.output
     rows = json.loads((out / "results.json").read_text())["rows"]
-    found: dict[str, dict[str, dict]] = {}
+    results: dict[str, dict[str, dict]] = {}
     for row in rows:
-        found.setdefault(row["dataset"], {})[row["method"]] = row
-    return found, result.stderr
+        results.setdefault(row["dataset"], {})[row["method"]] = row
+    return results, result.stderr
 
 
 def test_the_command_measures_every_method(collection, tmp_path, monkeypatch):
@@ -118,7 +118,7 @@ def test_the_log_is_simulated_as_described(collection):
     at = longer.clicks.tocoo()
     by_position = np.bincount(longer.positions.data.astype(int), weights=at.data, minlength=11)
     assert by_position[1] > 2.0 * by_position[6]
-    assert sum(found.sum() for found in log.bins().values()) == log.n_queries
+    assert sum(members.sum() for members in log.bins().values()) == log.n_queries
 
 
 def test_trees_join_the_table(collection):
@@ -128,9 +128,9 @@ def test_trees_join_the_table(collection):
     good = Scored(log.grades + rng.normal(size=log.grades.shape), 0.0, 0.0, 1.0)
     noise = good._replace(scores=rng.normal(size=log.grades.shape))
     options = Options(collection, True, "auto", 1, 0, lambda text: None)
-    found = _trees(log, {"bm25": noise, "pls": good}, options)
-    assert set(found) == {"mart-baseline", "mart-pls", "mart-all"}
-    values = {name: log.values(one.scores)[log.test, 2].mean() for name, one in found.items()}
+    table = _trees(log, {"bm25": noise, "pls": good}, options)
+    assert set(table) == {"mart-baseline", "mart-pls", "mart-all"}
+    values = {name: log.values(one.scores)[log.test, 2].mean() for name, one in table.items()}
     assert values["mart-pls"] > values["mart-baseline"]
 
 
@@ -169,3 +169,12 @@ def test_pls_captures_the_energy_of_svds_on_real_texts(real_data, name):
     exact = (svds(M.astype(float), k=d, return_singular_vectors=False) ** 2).sum()
     assert np.linalg.norm(U.T @ (M @ V)) ** 2 == pytest.approx(exact, rel=1e-4)
     assert fitted.stopped_ == "converged"
+
+
+def test_lsi_has_fewer_dimensions_than_a_small_log_has_queries(collection):
+    texts = read(collection / "ir" / "cranfield")
+    log = Log(texts.select(np.arange(12)), 0, 1)
+    options = Options(collection, False, "auto", 1, 0, lambda _: None)
+    ((label, scored),) = METHODS["lsi-qd"](log, options)
+    assert label == f"{log.n_queries - 1} dimensions"
+    assert scored.scores.shape == log.pool.shape

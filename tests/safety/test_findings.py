@@ -518,6 +518,29 @@ def test_a_model_file_does_not_choose_which_files_are_read(tmp_path, texts):
     loaded.set_params(model=model).fit(texts)  # named by the user
 
 
+@pytest.mark.parametrize(
+    ("regularizer", "line"),
+    [
+        ("group-l1:groups", "ice\tg\nmoon\tg\n"),
+        ("hierarchical-group-l1:tree", "ice\ta/b\nmoon\ta/c\n"),
+        ("mask:pairs", "ice\tpuck\nmoon\trocket\n"),
+        ("graph:edges", "ice\tpuck\n"),
+    ],
+)
+def test_a_model_file_does_not_choose_the_files_of_its_regularizer(
+    tmp_path, texts, regularizer, line
+):
+    knowledge, path = tmp_path / "knowledge.tsv", tmp_path / "m"
+    knowledge.write_text(line)
+    spec = f"{regularizer}={knowledge}"
+    parts = {"regularizer": spec, "solver": "sgd:max_steps=20"}
+    Ranker("bilinear", "hinge", **parts).fit(texts).save(path)
+    for attack in (Ranker.fit, Ranker.partial_fit):
+        with pytest.raises(PartError, match="a model file may not choose which files are read"):
+            attack(Ranker.load(path), texts)
+    Ranker.load(path).set_params(regularizer=spec).partial_fit(texts, steps=5)
+
+
 def test_folders_do_not_follow_links_outside(tmp_path):
     secret = tmp_path / "secret.txt"
     secret.write_text("a secret")

@@ -84,6 +84,29 @@ def test_results_do_not_depend_on_shards_and_threads(seed, regularizer, model, p
     same(expected, fit(data, regularizer, model, kernel="cython", engine=Pieces(parts), threads=2))
 
 
+def fit_ials(seed, engine="local", threads=1, features=False):
+    data = clicks(seed)
+    data = data if features else MatchingData(None, None, data.relevance)
+    parts = ("squared:unobserved=0.1", "l2:strength=0.1,frequency=1", "alternating:max_epochs=3")
+    model = "factored:dimensions=5,biases=false"
+    return Ranker(model, *parts, engine=engine, threads=threads).fit(data)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 40])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ials_does_not_depend_on_shards_and_threads(seed, parts, threads):
+    expected = fit_ials(seed)
+    other = fit_ials(seed, Pieces(parts), threads)
+    assert other.history_ == expected.history_
+    for name, tensor in expected.model_.tensors().items():
+        assert other.model_.tensors()[name].tobytes() == tensor.tobytes(), name
+
+
+def test_ials_with_features_needs_one_process(seed):
+    with pytest.raises(CombinationError, match="steps on all rows together; use engine local"):
+        fit_ials(seed, "ray:workers=2", features=True)
+
+
 def test_fewer_rows_than_ranges(seed):
     data = clicks(seed, 12, 9, (7, 5))
     for regularizer in ("l1l2-row:strength=0.1", "orthonormal"):

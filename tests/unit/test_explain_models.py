@@ -48,6 +48,22 @@ def test_another_model_says_how_much_falls_without_a_feature(judged: JudgedLists
         ranker.explain_order(judged, query)
 
 
+def test_reasons_name_the_columns_of_a_data_frame(judged: JudgedLists):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    names = [f"signal {at}" for at in range(judged.n_features)]
+    frame = pandas.DataFrame(judged.features, columns=names)
+    qid = judged.query_ids[judged.row_groups]
+    ranker = Ranker.from_recipe("listnet").fit(frame, judged.grades, qid=qid)
+    data = JudgedLists(judged.features, judged.grades, qid)
+    query = judged.query_ids[2]
+    document = data.doc_ids[data.group_ptr[2]]
+    entries = ranker.explain(query, document, data)
+    reasons = {one.document_feature: one.contribution for one in entries}
+    expected = dict(zip(names, data.features[data.group_ptr[2]] * ranker.coef_, strict=True))
+    assert reasons == pytest.approx(expected)
+    assert {one.feature for one in ranker.explain_order(data, query)} <= set(names)
+
+
 @pytest.fixture(scope="module")
 def interactions() -> MatchingData:
     rng = np.random.default_rng(4)
@@ -60,13 +76,16 @@ def test_past_items_add_up_to_the_score_of_an_item(recipe: str, interactions: Ma
     scores = ranker.predict(interactions)
     for row, column in ((0, 1), (3, 6)):
         user, item = interactions.query_ids[row], interactions.document_ids[column]
-        found = ranker.explain(user, item)
-        assert total(found) == pytest.approx(scores[row, column], abs=1e-5)
+        parts = ranker.explain(user, item)
+        assert total(parts) == pytest.approx(scores[row, column], abs=1e-5)
         past = set(interactions.document_ids[interactions.relevant(row)].tolist())
-        assert {one.query_feature for one in found} <= past | {"bias", "rest"}
+        assert {one.query_feature for one in parts} <= past | {"bias", "rest"}
 
 
-@pytest.mark.parametrize("model", ["factored", "factored:score=cosine,biases=false", "structured"])
+MODELS = ["factored", "factored:score=cosine,biases=false", "structured", "bilinear"]
+
+
+@pytest.mark.parametrize("model", MODELS)
 def test_pairs_of_features_and_neighbours_add_up(model: str):
     rng = np.random.default_rng(5)
     relevance = (rng.random((8, 6)) < 0.4).astype(float)
@@ -75,9 +94,9 @@ def test_pairs_of_features_and_neighbours_add_up(model: str):
         data
     )
     scores = ranker.predict(data)
-    found = ranker.explain(data.query_ids[1], data.document_ids[2], data)
-    assert total(found) == pytest.approx(scores[1, 2], abs=1e-5)
-    neighbours = [one for one in found if str(one.query_feature).startswith("neighbour")]
+    parts = ranker.explain(data.query_ids[1], data.document_ids[2], data)
+    assert total(parts) == pytest.approx(scores[1, 2], abs=1e-5)
+    neighbours = [one for one in parts if str(one.query_feature).startswith("neighbour")]
     assert bool(neighbours) == (model == "structured")
 
 
@@ -85,9 +104,9 @@ def test_embeddings_of_texts_are_explained_by_words():
     texts = ["cold ice", "hot fire", "ice cold water", "fire and heat"]
     data = TextCollection([0, 1], texts[:2], [0, 1], texts[2:], [[1, 0], [0, 1]])
     ranker = Ranker("factored", "warp", features="text:words=none").fit(data)
-    found = ranker.explain("cold ice", "ice cold water")
-    assert {"cold", "ice"} >= {one.query_feature for one in found} - {"bias"}
-    assert total(found) == pytest.approx(ranker.search(["cold ice"])["cold ice"][0][1], abs=1e-5)
+    parts = ranker.explain("cold ice", "ice cold water")
+    assert {"cold", "ice"} >= {one.query_feature for one in parts} - {"bias"}
+    assert total(parts) == pytest.approx(ranker.search(["cold ice"])["cold ice"][0][1], abs=1e-5)
 
 
 def test_unknown_ids_are_named(judged: JudgedLists, interactions: MatchingData):

@@ -28,8 +28,8 @@ def test_an_unknown_user_gets_the_most_popular_items(recipe: str, train: Matchin
     known = ranker.rank(MatchingData.from_interactions(["a"], ["y"]), 2)
     assert [name for name, _ in results["a"]] == [name for name, _ in known["a"]]
     with pytest.warns(DataWarning, match="popularity"):
-        found = ranker.evaluate(test, metrics=["mrr"])
-    assert found["mrr"][found.query_ids.tolist().index("new")] == 0.5
+        evaluation = ranker.evaluate(test, metrics=["mrr"])
+    assert evaluation["mrr"][evaluation.query_ids.tolist().index("new")] == 0.5
 
 
 def test_known_users_keep_their_bits(train: MatchingData):

@@ -23,6 +23,7 @@ from ranking_plugins.losses import (
     LambdaRank,
     ListMLE,
     ListNet,
+    PreferenceGraph,
     SquaredGrades,
 )
 from ranking_plugins.losses.gains import pessimistic_discounts
@@ -38,6 +39,7 @@ LOSSES: list[Loss] = [
     ApproxNDCG(temperature=1.0),
     ExponentialPairs(),
     ExponentialPairs(weighting="queries"),
+    *(PreferenceGraph(graphs) for graphs in ("dominating", "dominated", "pairs", "list")),
 ]
 SPECS = [loss.spec() for loss in LOSSES]
 
@@ -99,12 +101,35 @@ def lambdarank(s: np.ndarray, g: np.ndarray) -> float:
     return total / ideal(g)
 
 
+def preference_graph(graphs: str) -> Callable[[np.ndarray, np.ndarray], float]:
+    """Return the formula of the paper: a log-sum-exp over the edges of each subgraph."""
+
+    def formula(s: np.ndarray, g: np.ndarray) -> float:
+        edges = [(i, j) for i, j in itertools.permutations(range(s.size), 2) if g[i] > g[j]]
+        key = {
+            "dominating": lambda edge: edge[0],
+            "dominated": lambda edge: edge[1],
+            "pairs": lambda edge: edge,
+            "list": lambda edge: 0,
+        }[graphs]
+        sums: dict[object, float] = {}
+        for i, j in edges:
+            sums[key((i, j))] = sums.get(key((i, j)), 0.0) + float(np.exp(s[j] - s[i]))
+        return float(np.mean([np.log1p(total) for total in sums.values()]))
+
+    return formula
+
+
 FORMULAS: dict[str, tuple[Loss, Callable[[np.ndarray, np.ndarray], float]]] = {
     "listnet": (ListNet(), listnet),
     "listmle": (ListMLE(), listmle),
     "exponential-pairs": (ExponentialPairs(), exponential),
     "approx-ndcg": (ApproxNDCG(), approx_ndcg),
     "lambdarank": (LambdaRank(), lambdarank),
+    **{
+        f"graphs={graphs}": (PreferenceGraph(graphs), preference_graph(graphs))
+        for graphs in ("dominating", "dominated", "pairs", "list")
+    },
 }
 
 
@@ -116,6 +141,21 @@ def test_value_of_a_list_is_that_of_the_formula(name: str):
         scores, grades = rng.normal(size=size), rng.integers(0, 3, size).astype(float)
         grades[:2] = 0.0, 2.0
         assert loss.listwise_value(scores, grades) == pytest.approx(formula(scores, grades))
+
+
+def test_a_preference_graph_bounds_its_error_and_is_the_domination_loss():
+    rng = np.random.default_rng(7)
+    scores, grades = rng.normal(size=12), rng.integers(0, 4, 12).astype(float)
+    above = np.count_nonzero(grades > grades.min())
+    domination = Domination().listwise_value(scores, grades) / above
+    assert PreferenceGraph().listwise_value(scores, grades) == pytest.approx(domination)
+    data = JudgedLists(scores[:, None], grades, np.zeros(12, np.int64))
+    for graphs in ("dominating", "dominated", "pairs", "list"):
+        name = f"generalized-error(graphs={graphs})"
+        (error,) = evaluate([parse_metric(name)], data, scores).values()
+        loss = PreferenceGraph(graphs).listwise_value(scores, grades)
+        assert loss / np.log(2.0) >= error[0]
+    assert PreferenceGraph().listwise_value(scores, np.ones(12)) == 0.0
 
 
 @pytest.mark.parametrize("name", ["listnet", "listmle", "approx-ndcg"])
@@ -191,7 +231,15 @@ def objective_by_formula(
 
 @pytest.mark.parametrize(
     ("name", "terms"),
-    [("listnet", "lists"), ("listmle", "documents"), ("exponential-pairs", "pairs")],
+    [
+        ("listnet", "lists"),
+        ("listmle", "documents"),
+        ("exponential-pairs", "pairs"),
+        ("graphs=dominating", "lists"),
+        ("graphs=dominated", "lists"),
+        ("graphs=pairs", "lists"),
+        ("graphs=list", "lists"),
+    ],
 )
 def test_convex_losses_are_minimized_to_the_optimum_of_the_formula(name: str, terms: str):
     data = small_judged(5)
@@ -200,7 +248,8 @@ def test_convex_losses_are_minimized_to_the_optimum_of_the_formula(name: str, te
     solvers = ["lbfgs:tolerance=1e-13"]
     solvers += ["coordinate:tolerance=1e-12,max_epochs=2000"] * (name != "exponential-pairs")
     for solver in solvers:
-        ranker = Ranker(loss=name, regularizer="l2:strength=0.01", solver=solver).fit(data)
+        spec = f"preference-graph:{name}" if "=" in name else name
+        ranker = Ranker(loss=spec, regularizer="l2:strength=0.01", solver=solver).fit(data)
         assert ranker.objective_ == pytest.approx(objective(ranker.model_.weights), rel=1e-12)
         assert ranker.objective_ == pytest.approx(oracle.fun, rel=1e-8)
         assert ranker.model_.weights == pytest.approx(oracle.x, abs=2e-4)

@@ -41,6 +41,33 @@ def test_judged_pairs_become_rows(fitted):
         assert result.grades[row] == data.relevance[query, document]
 
 
+def test_only_judged_documents_are_ranked_as_trec_eval_does(fitted, seed):
+    pytrec_eval = pytest.importorskip("pytrec_eval", reason="trec_eval, the oracle, is missing")
+    ranker, data = fitted
+    rng = np.random.default_rng(seed)
+    shape = data.relevance.shape
+    judged = sp.csr_array((rng.random(shape) < 0.5) * rng.integers(1, 4, shape))
+    judged.data -= 1  # a third of the judged documents have grade 0
+    judged = data._replace(relevance=judged)
+    evaluation = ranker.evaluate(judged, metrics="ndcg@5,map,p@3", judged_only=True)
+    pairs, scores = judged.relevance.tocoo(), ranker.predict(judged)
+    qrels: dict[str, dict[str, int]] = {}
+    for query, document, grade in zip(*pairs.coords, pairs.data, strict=True):
+        qrels.setdefault(str(query), {})[str(document)] = int(grade)
+    run = {q: {str(d): float(np.float32(s)) for d, s in enumerate(scores[int(q)])} for q in qrels}
+    judge = pytrec_eval.RelevanceEvaluator(
+        qrels, {"ndcg_cut_5", "map", "P_3"}, judged_docs_only_flag=True
+    )
+    expected = judge.evaluate(run)
+    for name, peer in (("ndcg@5", "ndcg_cut_5"), ("map", "map"), ("p@3", "P_3")):
+        values = [expected[str(query)][peer] for query in evaluation.query_ids.tolist()]
+        np.testing.assert_allclose(evaluation.values[evaluation.names[name]], values, rtol=1e-6)
+    whole = ranker.evaluate(judged, metrics="map")
+    assert whole.mean("map") < evaluation.mean("map")
+    with pytest.raises(DataError, match="leave exclude out"):
+        ranker.evaluate(judged, exclude=data, judged_only=True)
+
+
 @pytest.mark.parametrize("kind", [np.array, sp.csr_array])
 def test_scores_are_appended_to_judged_rows(fitted, kind):
     ranker, data = fitted

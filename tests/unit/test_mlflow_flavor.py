@@ -12,6 +12,7 @@ from ranking import Ranker
 from ranking.errors import PartError
 
 
+@pytest.mark.filterwarnings("ignore:.*Any type hint:UserWarning")  # mlflow's own, at its import
 def test_a_model_comes_back_from_its_folder(tmp_path: Path):
     pytest.importorskip("mlflow", reason="mlflow is not installed", exc_type=ImportError)
     import mlflow.pyfunc

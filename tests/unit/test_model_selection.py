@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ranking import JudgedLists, Ranker, make_ranking_scorer
 from ranking.data.judged_lists import query_weights, repeat_queries
-from ranking.errors import DataError
+from ranking.errors import DataError, DataWarning
 from ranking.metrics.evaluation import evaluate, mean
 from ranking.metrics.parse import parse_metric
 
@@ -90,9 +90,9 @@ def test_permutation_importance_has_the_largest_weight_first():
     ranker = make_pipeline(StandardScaler(), Ranker(loss="listnet", solver="lbfgs"))
     ranker.fit(X, y, ranker__qid=QID)
     scorer = make_ranking_scorer("ndcg@10", qid=QID)
-    found = permutation_importance(ranker, X, y, scoring=scorer, n_repeats=3, random_state=0)
+    importance = permutation_importance(ranker, X, y, scoring=scorer, n_repeats=3, random_state=0)
     weights = np.abs(ranker[-1].coef_)
-    assert np.argmax(found.importances_mean) == np.argmax(weights)
+    assert np.argmax(importance.importances_mean) == np.argmax(weights)
     assert np.array_equal(ranker[-1].feature_importances_, weights)
 
 
@@ -110,14 +110,14 @@ def test_set_output_and_html():
 def test_weights_are_repetitions_in_every_loss(recipe: str):
     weights = np.where(QID % 2 == 0, 2.0, 1.0)
     weights[QID[0] == QID] = 0.0
-    found = Ranker.from_recipe(recipe).fit(X, y, qid=QID, sample_weight=weights)
+    weighted = Ranker.from_recipe(recipe).fit(X, y, qid=QID, sample_weight=weights)
     once = np.flatnonzero(QID[0] != QID)
     twice = np.flatnonzero((QID[0] != QID) & (QID % 2 == 0))
     rows, ids = np.concatenate([once, twice]), np.concatenate([QID[once], QID[twice] + 1000])
     expected = Ranker.from_recipe(recipe).fit(X[rows], y[rows], qid=ids)
-    assert found.coef_ == pytest.approx(expected.coef_, abs=1e-3)
+    assert weighted.coef_ == pytest.approx(expected.coef_, abs=1e-3)
     plain = Ranker.from_recipe(recipe).fit(X, y, qid=QID)
-    assert not np.allclose(found.coef_, plain.coef_, atol=1e-3)
+    assert not np.allclose(weighted.coef_, plain.coef_, atol=1e-3)
 
 
 def test_weights_that_are_no_multiples_are_rounded_to_a_sixteenth_of_the_largest():
@@ -132,3 +132,23 @@ def test_weights_that_are_no_multiples_are_rounded_to_a_sixteenth_of_the_largest
 def test_weights_that_say_nothing_are_refused():
     with pytest.raises(DataError, match="every sample_weight is zero"):
         Ranker.from_recipe("listnet").fit(X, y, qid=QID, sample_weight=np.zeros(y.size))
+
+
+def test_a_scorer_without_queries_says_so():
+    ranker = Ranker(loss="listnet", solver="lbfgs").fit(X, y, qid=QID)
+    with pytest.warns(DataWarning, match="qid did not reach the scorer, so all"):
+        make_ranking_scorer("ndcg@10")(ranker, X, y)
+    with pytest.raises(DataError, match="let metadata routing pass the qid of each part"):
+        make_ranking_scorer("ndcg@10", qid=QID)(ranker, X[:50], y[:50])
+
+
+def test_trees_and_thresholds_have_importances():
+    """Only the first feature decides, so it is the most important one."""
+    pytest.importorskip("lightgbm", reason="lightgbm is not installed", exc_type=ImportError)
+    grades = np.digitize(X[:, 0], [0.0, 1.0])
+    for recipe in ("mart", "rankboost"):
+        importances = Ranker.from_recipe(recipe).fit(X, grades, qid=QID).feature_importances_
+        assert importances.shape == (X.shape[1],)
+        assert np.argmax(importances) == 0
+    with pytest.raises(AttributeError, match="permutation_importance measures any model"):
+        _ = Ranker(loss="listnet").feature_importances_

@@ -6,6 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 
 from ranking import MatchingData, Ranker, split_data
@@ -60,7 +61,97 @@ def test_similar_items_equal_similar(ranker, make_tastes):
         ranker.similar_items(["film"])
 
 
-def test_models_with_features_need_data(make_matching, judged):
+def described(seed: int = 0, *, users: bool = True) -> MatchingData:
+    """Interactions of users and items with features, those of the items dense."""
+    rng = np.random.default_rng(seed)
+    ages = sparse.random_array((12, 3), density=0.6, rng=rng, format="csr") if users else None
+    relevance = (rng.random((12, 8)) < 0.3).astype(float)
+    relevance[np.arange(12), np.arange(12) % 8] = 1.0
+    names = [f"u{at}" for at in range(12)], [f"i{at}" for at in range(8)]
+    return MatchingData(
+        ages, rng.random((8, 4)), relevance, query_ids=names[0], document_ids=names[1]
+    )
+
+
+PARTS = [
+    ("factored:dimensions=4", "warp", "sgd:max_steps=200"),
+    ("bilinear", "hinge", "sgd:max_steps=100"),
+    ("structured:dimensions=4", "warp", "sgd:max_steps=200"),
+]
+
+
+@pytest.mark.parametrize("users", [True, False])
+@pytest.mark.parametrize("parts", PARTS, ids=lambda parts: parts[0].partition(":")[0])
+def test_models_with_features_recommend_too(parts, users, tmp_path):
+    """Features of the training data are stored, so that ids are enough."""
+    data = described(users=users)
+    ranker = Ranker(*parts[:2], solver=parts[2]).fit(data)
+    expected = ranker.rank(data, 3, exclude=data)
+    wanted = ["u7", "u2"]
+    assert list(ranker.recommend(wanted, 3)) == [(user, expected[user]) for user in wanted]
+    ranker.save(tmp_path / "model")
+    loaded = Ranker.load(tmp_path / "model")
+    assert list(loaded.recommend(wanted, 3)) == list(ranker.recommend(wanted, 3))
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
+    if parts[0] != "bilinear":
+        assert loaded.similar_items(["i3"], 4)["i3"] == ranker.similar(data, 4)["i3"]
+    entries = loaded.explain("u7", expected["u7"][0][0])
+    score = ranker.predict(data)[7, data.document_ids.tolist().index(expected["u7"][0][0])]
+    assert sum(one.contribution for one in entries) == pytest.approx(score, abs=1e-5)
+
+
+def test_a_file_without_what_users_have_does_not_have_their_features(tmp_path):
+    for users in (True, False):
+        ranker = Ranker(*PARTS[0][:2], solver=PARTS[0][2]).fit(described(users=users))
+        ranker.save(tmp_path / "private", seen=False)
+        loaded = Ranker.load(tmp_path / "private")
+        assert not any("seen/users" in name for name in read_tensors(tmp_path / "private")[0])
+        if users:
+            with pytest.raises(DataError, match="saved without the features of its users"):
+                loaded.recommend(["u1"])
+        else:
+            shown = loaded.recommend(["u1"], exclude_seen=False)
+            assert shown == ranker.recommend(["u1"], exclude_seen=False)
+
+
+def test_partial_fit_keeps_the_latest_features():
+    first, second = described(), described(1)
+    ids = [f"u{at}" for at in range(6, 18)], [f"i{at}" for at in range(4, 12)]
+    second = second._replace(query_ids=np.array(ids[0]), document_ids=np.array(ids[1]))
+    ranker = Ranker(*PARTS[0][:2], solver=PARTS[0][2]).fit(first).partial_fit(second)
+    seen = ranker.seen_
+    assert seen.user_ids.size == 18
+    assert seen.item_ids.size == 12
+    users = dict(zip(seen.user_ids.tolist(), seen.users.rows.toarray().tolist(), strict=True))
+    expected = dict(zip(first.query_ids.tolist(), first.queries.toarray().tolist(), strict=True))
+    expected |= dict(zip(ids[0], second.queries.toarray().tolist(), strict=True))
+    assert users == expected
+    assert len(ranker.recommend(["u0", "u17"], 3)["u17"]) == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seen/users.indices": np.full(3, 99, np.int32)},
+        {"seen/users.data": None},
+        {"seen/items": np.zeros((8, 3))},
+        {"seen/items": np.full((8, 4), np.nan)},
+        {"seen/items": np.zeros((8, 4), np.int64)},
+    ],
+    ids=str,
+)
+def test_damaged_features_are_refused(change, tmp_path):
+    ranker = Ranker(*PARTS[0][:2], solver=PARTS[0][2]).fit(described())
+    ranker.save(tmp_path / "model")
+    tensors, description = read_tensors(tmp_path / "model")
+    tensors = {name: one for name, one in {**tensors, **change}.items() if one is not None}
+    write_tensors(tmp_path / "bad", tensors, description)
+    with pytest.raises(ModelFileError, match=r"seen items|must be numbers|needs `data`"):
+        Ranker.load(tmp_path / "bad")
+
+
+def test_models_of_labels_and_judged_rows_need_data(make_matching, judged):
     matrix = Ranker(loss="hinge", solver="sgd:max_steps=5").fit(make_matching(1))
     linear = Ranker(loss="domination").fit(judged)
     for other in (matrix, linear):

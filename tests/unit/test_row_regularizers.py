@@ -184,12 +184,12 @@ def test_the_constrained_rows_are_the_best_of_a_solver(seed):
     for limit, total in ((1.0, 1.4), (2.0, 1.5), (0.8, 5.0)):
         part = L1L2Row(strength=0.0, limit=limit, sum_limit=total)
         rows = rng.normal(size=(6, 4))
-        for found, value in (
+        for ours, value in (
             (part.maximize(rows), lambda w, row: -row @ w),
             (part.prox(rows, 0.3), lambda w, row: 0.5 * ((w - row) ** 2).sum()),
         ):
-            assert part.penalty(found) == 0.0
-            for row, best in zip(rows, found, strict=True):
+            assert part.penalty(ours) == 0.0
+            for row, best in zip(rows, ours, strict=True):
 
                 def split(v, row=row, value=value):
                     return value(v[:4] - v[4:], row)

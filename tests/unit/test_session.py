@@ -121,12 +121,11 @@ def test_check_fails_for_large_functions_only(tree):
     assert count("--root", tree, "--check").returncode == 0
 
 
-def test_files_of_a_tier_are_marked_and_stay_in_one_process(request):
-    """`make test-fast` deselects by marker, and xdist keeps a group in one process."""
+def test_files_of_a_tier_are_marked(request):
+    """`make test-fast` deselects by marker."""
     items = {item.path.name: item for item in request.session.items}
     for name, tier in (("test_ray.py", "ray"), ("test_native_examples.py", "native_build")):
         if name in items:
             assert items[name].get_closest_marker(tier)
-            assert items[name].get_closest_marker("xdist_group").args == (f"plugin/{name}",)
     own = items[Path(__file__).name]
     assert not any(own.iter_markers())

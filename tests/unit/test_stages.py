@@ -7,7 +7,7 @@ import pytest
 
 from ranking import MatchingData, Ranker
 from ranking.contracts.callback import Callback
-from ranking.data.exclusions import known_pairs
+from ranking.data.exclusions import find_exclusions
 from ranking.errors import DataError
 from ranking.metrics.evaluation import evaluate_model, mean
 from ranking.metrics.parse import parse_metric
@@ -279,7 +279,7 @@ def test_what_is_known_is_left_out_of_validation(factored_kernel, make_tastes):
     for exclude in (True, False):
         run = cascade(factored_kernel, Curve(metrics="map+p@3"), stages=1)
         fitted[exclude] = run.fit(train, valid=valid, exclude_seen=exclude)
-    exclusions = known_pairs(valid, train, but_relevant=True)
+    exclusions = find_exclusions(valid, train, but_relevant=True)
     last = fitted[True]
     model, queries = last.model_, [parse_metric("map"), parse_metric("p@3")]
     for exclude, pairs in ((True, exclusions), (False, None)):

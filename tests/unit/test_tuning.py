@@ -66,18 +66,21 @@ def test_the_defaults_are_trained_first_and_kept_if_nothing_is_surely_better(jud
     assert (report.best is report.baseline) == ("better than the defaults" not in report.reason)
 
 
-def test_a_choice_is_surely_better_on_folds_that_did_not_choose_it(users: MatchingData):
+@pytest.mark.parametrize(("n_trials", "folds"), [(18, 1), (30, 2), (50, 4)])
+def test_a_choice_is_surely_better_on_folds_that_did_not_choose_it(
+    users: MatchingData, n_trials: int, folds: int
+):
     """The rule, computed again from the values of each query."""
-    report = tune(users, recipes=["ials"], budget="30trials", metrics="ndcg@5").report_
+    budget = f"{n_trials}trials"
+    report = tune(users, recipes=["ials"], budget=budget, metrics="ndcg@5").report_
     pairs = [one for one in report.trials if one.fold > 0]
-    assert len(pairs) in (2, 4)
-    assert [one.recipe for one in pairs] == ["ials"] * len(pairs)
-    gains = np.concatenate(
-        [pairs[at].per_query - pairs[at + 1].per_query for at in range(0, len(pairs), 2)]
-    )
-    gains = gains[~np.isnan(gains)]
+    assert [one.recipe for one in pairs] == ["ials"] * 2 * folds
+    assert [one.fold for one in pairs[::2]] == list(range(1, folds + 1))
+    by_fold = [pairs[at].per_query - pairs[at + 1].per_query for at in range(0, len(pairs), 2)]
+    gains = np.concatenate(by_fold)
     error = gains.std(ddof=1) / np.sqrt(len(gains))
-    assert (gains.mean() > SURE * error) == (report.best is not report.baseline)
+    surely = min(map(np.mean, by_fold)) > 0.0 and gains.mean() > SURE * np.sqrt(2.0) * error
+    assert surely == (report.best is not report.baseline)
     assert f"by {gains.mean():+.4f} with a standard error of {error:.4f}" in report.reason
 
 
@@ -102,6 +105,35 @@ def test_the_chosen_model_is_trained_on_all_data(judged: JudgedLists):
     assert epochs == 0 or ranker.n_iter_ == epochs
     if epochs in (0, alone.n_iter_):
         assert ranker.predict(judged).tobytes() == alone.predict(judged).tobytes()
+
+
+def overfitted(n_queries: int = 40) -> JudgedLists:
+    """More features than there are signals: trees learn the noise after some epochs."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n_queries * 10, 30))
+    grades = np.digitize(X[:, 0] + 2.0 * rng.normal(size=len(X)), [0.0, 1.5])
+    return JudgedLists(X, grades, np.arange(len(X)) // 10)
+
+
+def test_defaults_have_all_their_epochs_unless_fewer_are_surely_better():
+    """The defaults that stop early compete as a configuration, and are confirmed like one."""
+    data = overfitted()
+    search = SuccessiveHalving(
+        data, None, TuningOptions(recipes=["lambdamart"], budget="7trials").settings(data)
+    )
+    report = search.run()
+    baseline, stopped = report.baseline, search._stopped["lambdamart"]
+    assert baseline.epochs == 0
+    assert stopped.epochs > 0
+    assert stopped.label() == f"defaults, stopped after epoch {stopped.epochs}"
+    metric = report.metrics[0]
+    assert stopped.values[metric] > baseline.values[metric]
+    train, valid = search.folds[0]
+    plain = Ranker.from_recipe("lambdamart").fit(train)
+    assert plain.score(valid, metric=metric) == pytest.approx(baseline.values[metric])
+    confirmed = [one for one in report.trials if one.fold == 1]
+    assert [one.epochs for one in confirmed] == [confirmed[0].epochs, 0]
+    assert confirmed[0].epochs > 0
 
 
 def test_folds_of_queries_are_a_partition(judged: JudgedLists):

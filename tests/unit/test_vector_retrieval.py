@@ -9,7 +9,7 @@ import pytest
 
 from ranking import MatchingData, Ranker
 from ranking.contracts.model import Embedding
-from ranking.data.exclusions import known_pairs
+from ranking.data.exclusions import find_exclusions
 from ranking.errors import CombinationError, DataError
 from ranking.inference import retrieval
 from ranking.inference.retrieval import similar, top_k, top_k_by_embeddings
@@ -374,7 +374,7 @@ def sets(pairs):
     return rows
 
 
-def test_known_pairs_are_positions_in_the_data():
+def test_exclusions_are_positions_in_the_data():
     data = MatchingData(
         None,
         None,
@@ -389,17 +389,17 @@ def test_known_pairs_are_positions_in_the_data():
         query_ids=["c", "unknown", "a"],
         document_ids=["z", "x", "gone", "w"],
     )
-    assert sets(known_pairs(data, known)) == [[0, 1], [], [3]]
-    assert sets(known_pairs(data, known, but_relevant=True)) == [[0], [], []]
-    assert sets(known_pairs(data, data, but_relevant=True)) == [[], [], []]
-    assert sets(known_pairs(data, known, data)) == [[0, 1], [], [0, 3]]
-    assert sets(known_pairs(data)) == [[], [], []]
+    assert sets(find_exclusions(data, known)) == [[0, 1], [], [3]]
+    assert sets(find_exclusions(data, known, but_relevant=True)) == [[0], [], []]
+    assert sets(find_exclusions(data, data, but_relevant=True)) == [[], [], []]
+    assert sets(find_exclusions(data, known, data)) == [[0, 1], [], [0, 3]]
+    assert sets(find_exclusions(data)) == [[], [], []]
 
 
-def test_known_pairs_of_classes_and_numbers(make_matching):
+def test_exclusions_of_classes_and_numbers(make_matching):
     data = make_matching(1)
     expected = [data.relevant(query).tolist() for query in range(data.n_queries)]
-    assert sets(known_pairs(data, data)) == expected
+    assert sets(find_exclusions(data, data)) == expected
     # Numbers in the one and texts in the other are the same if they are spelled the same.
     spelled = MatchingData(
         data.queries,
@@ -408,16 +408,16 @@ def test_known_pairs_of_classes_and_numbers(make_matching):
         query_ids=data.query_ids.astype(np.str_),
         document_ids=data.document_ids.astype(np.str_),
     )
-    assert sets(known_pairs(spelled, data)) == expected
-    assert sets(known_pairs(data, spelled)) == expected
+    assert sets(find_exclusions(spelled, data)) == expected
+    assert sets(find_exclusions(data, spelled)) == expected
     same = make_matching(1, queries_are_documents=True)
-    assert all(query not in row for query, row in enumerate(sets(known_pairs(same, same))))
+    assert all(query not in row for query, row in enumerate(sets(find_exclusions(same, same))))
 
 
-def test_known_pairs_without_shared_ids_are_empty():
+def test_exclusions_without_shared_ids_are_empty():
     data = MatchingData(None, None, np.eye(3))
     other = MatchingData(None, None, np.eye(3), query_ids=[7, 8, 9])
-    assert sets(known_pairs(data, other)) == [[], [], []]
+    assert sets(find_exclusions(data, other)) == [[], [], []]
 
 
 def test_embeddings_without_a_model_are_ranked(factored_kernel):

@@ -198,10 +198,10 @@ MATCHING_PARTS: dict[str, dict[str, str]] = {
 def trainings() -> dict[str, tuple[dict[str, str], Any]]:
     """Return parts and data of trainings that leave a checkpoint."""
     tables = zip((JUDGED_PARTS, MATCHING_PARTS, FEATURED_PARTS), small_data(), strict=True)
-    found = {name: (parts, data) for table, data in tables for name, parts in table.items()}
+    parts_by_name = {name: (parts, data) for table, data in tables for name, parts in table.items()}
     if not find_spec("lightgbm"):
-        del found["trees"]
-    return found
+        del parts_by_name["trees"]
+    return parts_by_name
 
 
 def checkpoint_targets(folder: Path) -> Iterator[Target]:

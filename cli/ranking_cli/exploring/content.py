@@ -56,8 +56,8 @@ def explorer_content(rankers: dict[str, Ranker], data: Any, shown: Shown) -> dic
             one.evaluate(data, metrics=[shown.metric], exclude=_training(one, data))
             for one in rankers.values()
         ]
-        chosen = _choose(evaluations, shown)
-        part = data.select(chosen)
+        selected = _choose(evaluations, shown)
+        part = data.select(selected)
         lists = [_lists(one, part, shown.k) for one in rankers.values()]
         names = _documents(lists)
         slices = _slices(next(iter(rankers.values())), data)
@@ -75,7 +75,7 @@ def explorer_content(rankers: dict[str, Ranker], data: Any, shown: Shown) -> dic
         grades = _grades(part)
         reasons: set[str] = set()
         for at, query in enumerate(part.query_ids.tolist()):
-            row = int(chosen[at])
+            row = int(selected[at])
             content["queries"].append(
                 {
                     "id": str(query),
@@ -84,13 +84,13 @@ def explorer_content(rankers: dict[str, Ranker], data: Any, shown: Shown) -> dic
                     "slices": [name for name, mask in slices.items() if mask[row]],
                     "grades": {str(k): v for k, v in grades[at].items()},
                     "lists": [
-                        _list(ranker, part, query, found[at])
-                        for ranker, found in zip(rankers.values(), lists, strict=True)
+                        _list(ranker, part, query, ranked[at])
+                        for ranker, ranked in zip(rankers.values(), lists, strict=True)
                     ],
                 }
             )
-            for found in content["queries"][-1]["lists"]:
-                reasons.update(name for one in found for name, _ in one["why"])
+            for ranked in content["queries"][-1]["lists"]:
+                reasons.update(name for one in ranked for name, _ in one["why"])
         content["documents"] |= {n: shown.titles[n] for n in reasons if n in shown.titles}
     return content
 
@@ -115,23 +115,23 @@ def _training(ranker: Ranker, data: Any) -> MatchingData | None:
     if isinstance(data, JudgedLists) or seen is None or seen.positives is None:
         return None
     positives = seen.positives.astype(np.float64)
-    return MatchingData(None, None, positives, query_ids=seen.user_ids, document_ids=seen.item_ids)
+    return seen.data(np.arange(seen.user_ids.size))._replace(relevance=positives)
 
 
 def _documents(lists: Iterable[Any]) -> list[str]:
     """Return the ids of all documents of the lists, each once."""
-    ids = {str(document): None for found in lists for one in found for document, _ in one}
+    ids = {str(document): None for results in lists for one in results for document, _ in one}
     return list(ids)
 
 
-def _list(ranker: Ranker, part: Any, query: Any, found: Any) -> list[dict[str, Any]]:
+def _list(ranker: Ranker, part: Any, query: Any, ranked: Any) -> list[dict[str, Any]]:
     return [
         {
             "d": str(document),
             "s": float(f"{score:.{SCORE_DIGITS}g}"),
             "why": _reasons(ranker, part, query, document),
         }
-        for document, score in found
+        for document, score in ranked
     ]
 
 
@@ -141,7 +141,7 @@ def _reasons(ranker: Ranker, part: Any, query: Any, document: Any) -> list[list[
         if isinstance(part, TextCollection):
             words = part.query_texts[part.query_ids.tolist().index(query)]
             entries = ranker.explain(words, str(document))
-        elif isinstance(part, MatchingData) and ranker.seen_ is not None:
+        elif isinstance(part, MatchingData) and ranker.seen_ is not None and ranker.seen_.by_id:
             entries = ranker.explain(query, document)
         else:
             entries = ranker.explain(query, document, part)
@@ -164,22 +164,24 @@ def _reasons(ranker: Ranker, part: Any, query: Any, document: Any) -> list[list[
 
 def _grades(part: Any) -> list[dict[Any, float]]:
     """Return the grades of the judged documents of each query."""
-    found = []
+    grades_of_lists = []
     for row in range(part.n_queries):
         if isinstance(part, JudgedLists):
             rows = slice(*part.group_ptr[row : row + 2].tolist())
-            found.append(
+            grades_of_lists.append(
                 dict(zip(part.doc_ids[rows].tolist(), part.grades[rows].tolist(), strict=True))
             )
         elif part.relevance is None:
-            found.append({part.document_ids[at].item(): 1.0 for at in part.relevant(row)[:500]})
+            grades_of_lists.append(
+                {part.document_ids[at].item(): 1.0 for at in part.relevant(row)[:500]}
+            )
         else:
             at = slice(*part.relevance.indptr[row : row + 2].tolist())
             ids = part.document_ids[part.relevance.indices[at]].tolist()
-            found.append(
+            grades_of_lists.append(
                 dict(zip(ids, part.relevance.data[at].astype(float).tolist(), strict=True))
             )
-    return found
+    return grades_of_lists
 
 
 def _largest_grade(data: Any) -> int:

@@ -29,15 +29,31 @@ def rank(ranker: Ranker, body: Body) -> dict[str, Any]:
         query = _text(body, "query")
         results = ranker.search([query], _count(body))
         return {"results": _pairs(results[query])}
+    documents = _listed(body)
+    data = _judged(ranker, documents)
+    results = ranker.rank(data, _count(body, default=len(documents)))
+    names = [document["id"] for document in documents]
+    return {"results": _pairs((names[int(at)], score) for at, score in next(iter(results))[1])}
+
+
+def _listed(body: Body) -> list[Any]:
+    """Return the documents of a request."""
     documents = body.get("documents")
     if not isinstance(documents, list) or not 0 < len(documents) <= MOST:
         raise RequestError(
             f"give query (a text), or documents: a list of 1 to {MOST} objects of id and features."
         )
+    return documents
+
+
+def _explain_row(ranker: Ranker, body: Body) -> list[Any]:
+    """Return what made the score of one of the documents with features."""
+    documents, document = _listed(body), _id(body, "document")
     data = _judged(ranker, documents)
-    results = ranker.rank(data, _count(body, default=len(documents)))
-    names = [document["id"] for document in documents]
-    return {"results": _pairs((names[int(at)], score) for at, score in next(iter(results))[1])}
+    places = [at for at, one in enumerate(documents) if one["id"] == document]
+    if not places:
+        raise RequestError(f"document is {document!r}, which is none of the documents.")
+    return ranker.explain(data.query_ids[0].item(), str(places[0]), data)
 
 
 def _judged(ranker: Ranker, documents: list[Any]) -> JudgedLists:
@@ -119,10 +135,13 @@ def explain(ranker: Ranker, body: Body) -> dict[str, Any]:
     if "term" in body:
         related = ranker.related_features(_text(body, "term"), _count(body, default=5))
         return {"related": [{"term": str(one), "weight": float(weight)} for one, weight in related]}
-    if "query" not in body or "document" not in body:
-        raise RequestError("give term, or query and document.")
-    read = _id if ranker.text_ is None else _text
-    entries = ranker.explain(read(body, "query"), read(body, "document"))
+    if "documents" in body:
+        entries = _explain_row(ranker, body)
+    elif "query" in body and "document" in body:
+        read = _id if ranker.text_ is None else _text
+        entries = ranker.explain(read(body, "query"), read(body, "document"))
+    else:
+        raise RequestError("give term, query and document, or documents and document.")
     return {
         "score": float(sum(entry.contribution for entry in entries)),
         "contributions": [

@@ -8,19 +8,21 @@ ID = {"oneOf": [{"type": "string"}, {"type": "integer"}]}
 K = {"type": "integer", "minimum": 1, "maximum": 10000, "default": 10}
 MODEL = {"type": "string", "description": "The name of the model; not needed if there is one."}
 
+DOCUMENTS = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "required": ["id", "features"],
+        "properties": {"id": ID, "features": {"type": ["object", "array"]}},
+    },
+}
+
 REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "rank": (
         "Rank documents by their features, or the documents of a collection for a text.",
         {
             "query": {"type": "string"},
-            "documents": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "required": ["id", "features"],
-                    "properties": {"id": ID, "features": {"type": ["object", "array"]}},
-                },
-            },
+            "documents": DOCUMENTS,
         },
     ),
     "recommend": (
@@ -33,8 +35,9 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "similar": ("The items that are most similar to an item.", {"item": ID}),
     "explain": (
-        "The weights of a term, or the contributions to the score of two texts, or of two ids.",
-        {"term": {"type": "string"}, "query": ID, "document": ID},
+        "The weights of a term, or the contributions to the score of two texts, of two ids, or of "
+        "one of the documents with features.",
+        {"term": {"type": "string"}, "query": ID, "document": ID, "documents": DOCUMENTS},
     ),
 }
 

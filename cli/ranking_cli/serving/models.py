@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import gc
 import threading
 from pathlib import Path
 from typing import NamedTuple
@@ -65,10 +68,23 @@ class ServedModel:
         try:
             self._ranker = Ranker.load(self.path, kernel=self._kernel, threads=self._threads)
             self.problem = ""
+            release_memory()
         except (RankingError, OSError) as error:
             self.problem = " ".join(str(error).split())
             echo(f"{self.name} is not replaced: {self.problem}", err=True)
         self._stamp = stamp
+
+
+def release_memory() -> None:
+    """Free the previous model and return its memory to the system.
+
+    Each thread that reads a model has an arena of its own in glibc, which keeps what was freed in
+    it: after some replacements by different threads the process would have several times the
+    memory of its models.
+    """
+    gc.collect()
+    with contextlib.suppress(AttributeError, OSError, TypeError):  # other C libraries
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class Models:
@@ -87,6 +103,9 @@ class Models:
         """Return a model by name; the only one needs no name."""
         if name is None and len(self._models) == 1:
             return next(iter(self._models.values()))
+        if name is None:
+            names = ", ".join(self._models)
+            raise RequestError(f"several models are served; give model, one of {names}.")
         if not isinstance(name, str) or name not in self._models:
             raise RequestError(f"model is {name!r}; it must be one of {', '.join(self._models)}.")
         return self._models[name]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         SquaredHinge,
     )
     from ranking_plugins.losses.pointwise import PointwiseLogistic, PointwiseSquared
+    from ranking_plugins.losses.preference_graph import PreferenceGraph
     from ranking_plugins.losses.shared_negatives import BCE, CCL, Softmax, SoftmaxAtK
     from ranking_plugins.losses.smooth_warp import SmoothWARP
     from ranking_plugins.losses.squared import Squared
@@ -54,6 +55,7 @@ __all__ = [
     "MetricLoss",
     "PointwiseLogistic",
     "PointwiseSquared",
+    "PreferenceGraph",
     "SmoothWARP",
     "Softmax",
     "SoftmaxAtK",
@@ -156,6 +158,11 @@ _PARTS: PartTable = {
         "exponential_pairs",
         "ExponentialPairs",
         "exp(-z) of all pairs of a list: RankBoost, ExpLoss.",
+    ),
+    "preference-graph": (
+        "preference_graph",
+        "PreferenceGraph",
+        "log(1 + sum exp) of each subgraph of the preferences of a list.",
     ),
     "metric-exponential": (
         "metric_exponential",

@@ -16,7 +16,7 @@ import numpy as np
 from ranking.contracts.loss import Array, Loss, LossInterface
 from ranking.contracts.parameters import choice
 from ranking_plugins.losses.tiers import Tiers
-from ranking_plugins.losses.whole_lists import ValueLists
+from ranking_plugins.losses.whole_lists import ValueLists, list_by_list
 
 if TYPE_CHECKING:
     from ranking.data.judged_lists import JudgedLists
@@ -108,20 +108,11 @@ class PairSums(ValueLists):
         high, low = np.maximum.reduceat(scores, first), np.minimum.reduceat(scores, first)
         weights = np.repeat(self.shares / self.counts, sizes)
         if (high - low).max() > LARGEST:
-            return self._one_by_one(scores)
+            return list_by_list(self, scores)
         shifted = scores - np.repeat(0.5 * (high + low), sizes)
         up, down = np.exp(shifted), np.exp(-shifted)
         lost = weights * down * self._tiers.below(up)
         return float(lost.sum()), weights * up * self._tiers.above(down) - lost
-
-    def _one_by_one(self, scores: Array) -> tuple[float, Array]:
-        total, slopes = 0.0, np.empty(scores.size)
-        for at, share in enumerate(self.shares.tolist()):
-            part = self._part(at)
-            value, by_score = self.list_slopes(at, scores[part])
-            total += share * value
-            slopes[part] = share * by_score
-        return total, slopes
 
     def masses(self, scores: Array, weak: Array) -> tuple[float, float]:
         """Return the share of the loss of pairs that a weak ranker orders rightly and wrongly.

@@ -37,8 +37,8 @@ class MetricLoss(Loss):
     def _setup(self) -> None:
         if not self.metric().higher_is_better:
             raise PartError(
-                f"metric has measure={self.measure}, of which lower is better; give one such as "
-                "ndcg@10 or map."
+                f"metric has measure={self.measure}, where lower is better; use a metric where "
+                "higher is better, such as ndcg@10 or map."
             )
 
     def metric(self) -> Metric:

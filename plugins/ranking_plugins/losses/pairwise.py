@@ -72,7 +72,7 @@ class Hinge(Loss):
 
 @dataclasses.dataclass
 class AUC(Hinge):
-    """The hinge under the name that recommenders use: all wrong pairs count the same."""
+    """The hinge under its name in recommendation: all wrong pairs have the same weight."""
 
     name: ClassVar[str] = "auc"
 

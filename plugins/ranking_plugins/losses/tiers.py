@@ -62,7 +62,11 @@ class Tiers:
 
     def counts(self) -> Array:
         """Return the number of rows of each tier, one row per list."""
-        return self._table(np.ones(self.order.size))[:, 1:]
+        return self.sums(np.ones(self.order.size))
+
+    def sums(self, values: Array) -> Array:
+        """Return the sum of the values of each tier, one row per list."""
+        return self._table(values)[:, 1:]
 
     def log_sums(self, values: Array) -> Array:
         """Return the log-sum-exp of each tier, one row per list; -inf for tiers without rows."""

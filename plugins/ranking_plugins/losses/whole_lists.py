@@ -55,8 +55,11 @@ class AllSlopes(Protocol):
 
 def mean_and_slopes(lists: WholeLists, scores: Floats) -> tuple[float, Floats]:
     """Return the mean loss over all lists, and its derivative with respect to each score."""
-    if isinstance(lists, AllSlopes):
-        return lists.slopes(scores)
+    return lists.slopes(scores) if isinstance(lists, AllSlopes) else list_by_list(lists, scores)
+
+
+def list_by_list(lists: WholeLists, scores: Floats) -> tuple[float, Floats]:
+    """Return the same from the slopes of single lists."""
     total, slopes = 0.0, np.empty(scores.size)
     for at, share in enumerate(lists.shares.tolist()):
         own = slice(int(lists.list_ptr[at]), int(lists.list_ptr[at + 1]))

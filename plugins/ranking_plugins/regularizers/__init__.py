@@ -7,11 +7,14 @@ from ranking.registry.parts import PartTable, lazy_parts, load_class
 
 if TYPE_CHECKING:
     from ranking_plugins.regularizers.elastic import Elastic
+    from ranking_plugins.regularizers.graph import Graph
     from ranking_plugins.regularizers.group_l1 import GroupL1
+    from ranking_plugins.regularizers.hierarchical_group_l1 import HierarchicalGroupL1
     from ranking_plugins.regularizers.l1 import L1
     from ranking_plugins.regularizers.l1_row import L1Row
     from ranking_plugins.regularizers.l1l2_row import L1L2Row
     from ranking_plugins.regularizers.l2 import L2
+    from ranking_plugins.regularizers.mask import Mask
     from ranking_plugins.regularizers.max_norm import MaxNorm
     from ranking_plugins.regularizers.none import NoPenalty
     from ranking_plugins.regularizers.orthonormal import Orthonormal
@@ -20,9 +23,12 @@ __all__ = [
     "L1",
     "L2",
     "Elastic",
+    "Graph",
     "GroupL1",
+    "HierarchicalGroupL1",
     "L1L2Row",
     "L1Row",
+    "Mask",
     "MaxNorm",
     "NoPenalty",
     "Orthonormal",
@@ -56,6 +62,21 @@ _PARTS: PartTable = {
         "group_l1",
         "GroupL1",
         "strength * norm by groups: whole rows or columns become zero.",
+    ),
+    "hierarchical-group-l1": (
+        "hierarchical_group_l1",
+        "HierarchicalGroupL1",
+        "strength * norm of each group of a tree: zero groups have zero groups below them.",
+    ),
+    "mask": (
+        "mask",
+        "Mask",
+        "only given pairs of features may have a weight, or others are penalized by L1.",
+    ),
+    "graph": (
+        "graph",
+        "Graph",
+        "strength/2 * squared differences of linked features: a graph as prior knowledge.",
     ),
     "none": ("none", "NoPenalty", "No penalty."),
 }

@@ -21,6 +21,7 @@ from ranking.contracts.regularizer import (
     Regularizer,
 )
 from ranking.errors import PartError
+from ranking_plugins.regularizers.feature_files import read_columns
 
 
 @dataclasses.dataclass
@@ -128,19 +129,11 @@ class GroupL1(Regularizer):
 
 def _read(path: Path) -> dict[str, str]:
     groups: dict[str, str] = {}
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise PartError(f"group-l1 cannot read groups={path}: {error}.") from error
-    for line_number, line in enumerate(lines, start=1):
-        words = line.split("\t")
-        if len(words) != 2:
+    rows = read_columns("group-l1:groups", path, "feature<TAB>group", 2)
+    for line_number, (feature, group) in enumerate(rows, start=1):
+        if feature in groups:
             raise PartError(
-                f"{path}, line {line_number}: write feature<TAB>group, not {line[:40]!r}."
+                f"{path}, line {line_number}: {feature!r} occurs twice; keep one group."
             )
-        if words[0] in groups:
-            raise PartError(
-                f"{path}, line {line_number}: {words[0]!r} occurs twice; keep one group."
-            )
-        groups[words[0]] = words[1]
+        groups[feature] = group
     return groups

@@ -169,8 +169,8 @@ class ConstrainedRow(Regularizer):
             tried = soft(rows, middle[:, None])
             above = scale(tried) * np.abs(tried).sum(axis=1) > self.sum_limit
             low, high = np.where(above, middle, low), np.where(above, high, middle)
-        found = soft(rows, high[:, None])
-        bounded: Array = np.where(over[:, None], scale(found)[:, None] * found, free)
+        shrunk = soft(rows, high[:, None])
+        bounded: Array = np.where(over[:, None], scale(shrunk)[:, None] * shrunk, free)
         return bounded
 
 

@@ -113,7 +113,7 @@ class L2(Regularizer):
         if self.frequency:
             raise CombinationError(
                 f"l2 with frequency={self.frequency:g} scales the strength of a row by the number "
-                "of its pairs, which only loss squared with solver alternating knows (recipe "
+                "of its pairs, which only loss squared with solver alternating supports (recipe "
                 "ials); leave frequency out."
             )
         return known(self.strength)

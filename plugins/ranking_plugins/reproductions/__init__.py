@@ -79,11 +79,14 @@ class Chart(NamedTuple):
         Also of its files.
     across : str
         What the horizontal axis shows.
+    scatter : bool
+        Whether points are not joined.
     """
 
     name: str
     across: str
     lines: dict[str, list[tuple[float, float]]]
+    scatter: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ranking import JudgedLists, MatchingData, Ranker
-from ranking.data.exclusions import known_pairs
+from ranking.data.exclusions import find_exclusions
 from ranking.kernels.select import get_kernel
 from ranking.metrics.evaluation import evaluate_model, mean
 from ranking.metrics.parse import parse_metric
@@ -178,7 +178,7 @@ def _quality(task: Task, model: Any, train: Data, test: Data, options: Options) 
     metric = parse_metric(task.metric)
     known = None
     if isinstance(train, MatchingData) and isinstance(test, MatchingData):
-        known = known_pairs(test, train)
+        known = find_exclusions(test, train)
     kernel = get_kernel(options.kernel)
     values = evaluate_model(model, [metric], test, kernel, options.threads, known)
     return mean(values[metric.spelled()])

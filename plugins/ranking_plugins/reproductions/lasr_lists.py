@@ -108,8 +108,8 @@ def _top(
     model: MatchingModel, data: Any, queries: list[int], k: int, options: Options
 ) -> list[Ints]:
     """Return the best documents of some queries."""
-    found = top_k(model, data, k, get_kernel(options.kernel), options.threads)
-    wanted = {one.query: one.documents for one in found if one.query in set(queries)}
+    best = top_k(model, data, k, get_kernel(options.kernel), options.threads)
+    wanted = {one.query: one.documents for one in best if one.query in set(queries)}
     return [wanted[query] for query in queries]
 
 

@@ -142,9 +142,9 @@ def _run(
 
 def _best(log: Log, candidates: Candidates) -> tuple[str, Scored]:
     """Return the best candidate on the validation queries (the first of equal ones)."""
-    found = list(candidates)
-    values = [float(log.values(scored.scores)[log.valid, 2].mean()) for _, scored in found]
-    return found[int(np.argmax(values))]
+    remaining = list(candidates)
+    values = [float(log.values(scored.scores)[log.valid, 2].mean()) for _, scored in remaining]
+    return remaining[int(np.argmax(values))]
 
 
 def _with(scored: Scored, plain: Scored) -> Candidates:
@@ -193,8 +193,8 @@ def _table(
         method: [log.values(run[method].scores) for log, run in zip(logs, runs, strict=True)]
         for method in runs[0]
     }
-    for method, found in values.items():
-        of_seeds = [each[log.test] for log, each in zip(logs, found, strict=True)]
+    for method, results in values.items():
+        of_seeds = [each[log.test] for log, each in zip(logs, results, strict=True)]
         others = [each[log.test] for log, each in zip(logs, values[reference], strict=True)]
         metrics, by_seed = _means(of_seeds)
         if method != reference:
@@ -217,10 +217,10 @@ def _binned(
         n_queries = sum(one.size for one in members)
         if not n_queries:
             continue
-        for method, found in values.items():
+        for method, results in values.items():
             if method.startswith("mart"):
                 continue
-            pooled = np.concatenate([one[rows] for one, rows in zip(found, members, strict=True)])
+            pooled = np.concatenate([one[rows] for one, rows in zip(results, members, strict=True)])
             metrics = dict(zip(METRICS, pooled.mean(axis=0).tolist(), strict=True))
             metrics["queries"] = float(n_queries)
             in_paper = published[method][at] if method in published else None
@@ -323,9 +323,8 @@ def _random_walk(log: Log, options: Options) -> Candidates:
 def _lsi_qd(log: Log, options: Options) -> Candidates:
     """Decompose queries by documents."""
     parts = lsi().parts
-    for d in _dimensions(options):
-        if d >= min(log.ids.relevance.shape):
-            continue
+    most = min(log.ids.relevance.shape) - 1
+    for d in sorted({min(d, most) for d in _dimensions(options)}):
         model = f"factored:dimensions={d},biases=false,init_scale=1"
         specs = (model, parts["loss"], parts["regularizer"], parts["solver"])
         yield f"{d} dimensions", _trained(log, log.ids, specs, options)
@@ -465,11 +464,11 @@ def _timing(options: Options) -> Iterator[Row]:
         yield Row(dataset, name, metrics, published, metrics["processor"])
 
 
-def charts(found: list[Row]) -> list[Chart]:
+def charts(rows: list[Row]) -> list[Chart]:
     """Return figure 2: the time of RMLS by threads."""
     points = [
         (row.metrics["threads"], row.metrics["elapsed"])
-        for row in found
+        for row in rows
         if row.dataset.startswith("timing") and row.method.startswith("rmls")
     ]
     return [Chart("figure-2-seconds-of-rmls", "threads", {"rmls": points})] if points else []

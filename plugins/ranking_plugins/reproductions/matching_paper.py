@@ -61,11 +61,11 @@ _HALF_YEAR_BINS: Final = {
 
 
 def _bins(table: dict[str, str]) -> dict[str, list[Triple]]:
-    found: dict[str, list[Triple]] = {}
+    bins: dict[str, list[Triple]] = {}
     for method, text in table.items():
         values = [float(one) for one in text.split()]
-        found[method] = [(values[at], values[at + 1], values[at + 2]) for at in range(0, 12, 3)]
-    return found
+        bins[method] = [(values[at], values[at + 1], values[at + 2]) for at in range(0, 12, 3)]
+    return bins
 
 
 WEEK_BINS: Final = _bins(_WEEK_BINS)

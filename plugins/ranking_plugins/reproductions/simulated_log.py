@@ -56,9 +56,15 @@ class Log:
         scores = Ranker.from_recipe("bm25").fit(texts).predict(texts)
         order = np.argsort(-scores, axis=1, kind="stable")[:, :JUDGED]
         grades = np.maximum(texts.relevance.toarray(), 0.0)
-        kept = np.flatnonzero((np.take_along_axis(grades, order, axis=1) > 0.0).any(axis=1))
-        self.texts, self.bm25, self.order = texts.select(kept), scores[kept], order[kept]
-        grades = grades[kept]
+        with_relevant = np.flatnonzero(
+            (np.take_along_axis(grades, order, axis=1) > 0.0).any(axis=1)
+        )
+        self.texts, self.bm25, self.order = (
+            texts.select(with_relevant),
+            scores[with_relevant],
+            order[with_relevant],
+        )
+        grades = grades[with_relevant]
         # In the order of the documents, so that ties are not broken by BM25.
         self.pool = np.sort(self.order, axis=1)
         self.grades: Floats = np.take_along_axis(grades, self.pool, axis=1)
@@ -74,11 +80,11 @@ class Log:
     def _simulate(self, grades: Floats) -> None:
         rng = np.random.default_rng(self.seed)
         shown = self.order[:, :SHOWN]
-        asked = 10.0 ** rng.uniform(1.0, 4.0, self.n_queries) * self.weeks / 10.0
-        found = 2.0 ** np.take_along_axis(grades, shown, axis=1) - 1.0
-        attraction = 0.05 + 0.9 * found / (2.0 ** max(grades.max(), 1.0) - 1.0)
+        frequencies = 10.0 ** rng.uniform(1.0, 4.0, self.n_queries) * self.weeks / 10.0
+        gains = 2.0 ** np.take_along_axis(grades, shown, axis=1) - 1.0
+        attraction = 0.05 + 0.9 * gains / (2.0 ** max(grades.max(), 1.0) - 1.0)
         positions = np.arange(1, SHOWN + 1)
-        clicks = rng.poisson(asked[:, None] * attraction / positions).astype(np.float64)
+        clicks = rng.poisson(frequencies[:, None] * attraction / positions).astype(np.float64)
         self.total_clicks = clicks.sum(axis=1)
         rows = np.repeat(np.arange(self.n_queries), SHOWN)
         columns = np.argsort(shown, axis=1)
@@ -141,8 +147,8 @@ class Log:
         features = np.zeros((rows.size, 1), np.float32)
         lists = JudgedLists(features, self.grades.ravel(), rows)
         metrics = [parse_metric(name) for name in METRICS]
-        found = evaluate(metrics, lists, scores.ravel(), get_kernel("auto"))
-        return np.column_stack([found[metric.spelled()] for metric in metrics])
+        results = evaluate(metrics, lists, scores.ravel(), get_kernel("auto"))
+        return np.column_stack([results[metric.spelled()] for metric in metrics])
 
     def statistics(self) -> dict[str, float]:
         """Return the quantities of table 1."""

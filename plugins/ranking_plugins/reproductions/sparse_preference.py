@@ -208,8 +208,8 @@ def _statistics(collection: Collection, train: Data, test: Data) -> Row:
     names = ("training samples", "test samples", "classes", "dictionary")
     assert train.labels is not None
     features = train.n_query_features if isinstance(train, MatchingData) else 10_000
-    found = (train.n_queries, test.n_queries, np.unique(train.labels[0]).size, features)
-    values = dict(zip(names, map(float, found), strict=True))
+    counts = (train.n_queries, test.n_queries, np.unique(train.labels[0]).size, features)
+    values = dict(zip(names, map(float, counts), strict=True))
     paper = dict(zip(names, collection.statistics, strict=True))
     return Row(f"{collection.name}: statistics", "table I", values, paper)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import itertools
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ranking import Ranker, TextCollection
+from ranking import Ranker, TextCollection, TextFeatures
 from ranking.data.inputs import Trainable
 from ranking.data.readers.texts import Smart
 from ranking.errors import DataError
@@ -23,26 +22,25 @@ from ranking.kernels.select import get_kernel
 from ranking.metrics.bootstrap import bootstrap_interval
 from ranking.metrics.evaluation import evaluate_model
 from ranking.metrics.parse import parse_metric
-from ranking.models.bilinear import Bilinear
-from ranking_plugins.recipes.text_retrieval import BM25, PHRASES
+from ranking_plugins.recipes.text_retrieval import BM25, NGRAMS
 from ranking_plugins.reproductions import Options, Row
 
 title = "Retrieval of texts: BM25, and matrices that are learnt from it"
 notes = (
     "nDCG@10 over all documents. SciFact: official split, 809 training claims and 300 test claims; "
     "'seen' are the test claims with a relevant document that is also relevant for a training "
-    "claim, 'unseen' the others. A quarter of the training claims (connected by their documents) "
-    "are held out, so that none of their documents is seen, and a fifth of the others. On these "
-    "the learning rate, k1 and b, and the share are chosen: the share of the change of W that is "
-    "applied, "
-    "W = I + share (trained - I), so that 0 is BM25. The best mean over all of them is taken for "
-    "which the unseen ones are not below BM25. The chosen setting is trained again on all training "
-    "claims. Cranfield, MED and CISI: five folds over queries, the next fold for validation; the "
-    "same choice. 'low' and 'high' are a 95 % interval over queries."
+    "claim, 'unseen' the others. bm25-warp chooses on held-out training claims, in five folds: a "
+    "fifth of the training claims, connected by their documents, such that none of their documents "
+    "is seen (isolated claims), and a fifth of the others. It chooses its learning rate and the "
+    "least similarity with a training query (query_similarity) below which a query is ranked by "
+    "BM25: the best mean over all held-out claims for which the isolated ones are not below BM25, "
+    "else BM25. The chosen setting is trained again on all training claims. Models of words have "
+    "one setting, for comparison. Cranfield, MED and CISI: five folds over queries, the next fold "
+    "for validation; the same choice. 'low' and 'high' are a 95 % interval over queries."
 )
 
-RATES = (0.03, 0.1, 0.3)
-SHARES = (0.1, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+RATES = (0.1, 0.3)
+SIMILARITIES = (0.2, 0.3, 0.4, 0.5, 0.6)
 LABELS = {"cranfield": "Cranfield", "med": "MED", "cisi": "CISI"}
 METRIC = parse_metric("ndcg@10")
 FOLDS = 5
@@ -53,31 +51,24 @@ Bools = NDArray[np.bool_]
 
 
 class Learner(NamedTuple):
-    """What is trained from BM25: features, loss, regularizer, rates and model."""
+    """What is trained from BM25: features, loss, regularizer, learning rate and model."""
 
     name: str
-    features: Sequence[str]
+    features: str
     loss: str
     regularizer: str
-    rates: Sequence[float]
+    rate: float
     model: str = "bilinear"
 
 
-SHORTER = ",k1=0.9,b=0.4"
-"""Added to features; the defaults of Anserini. Validation chooses between them and ours."""
-
-LEARNERS = (
-    Learner("bm25-hinge, words", (BM25,), "hinge", "l1:strength=1e-5", (0.01,)),
-    Learner("bm25-warp, words", (BM25,), "warp", "none", (0.001,)),
-    Learner(
-        "bm25-warp",
-        (PHRASES, PHRASES + SHORTER),
-        "warp",
-        "none",
-        RATES,
-        "bilinear:trainable=unshared",
-    ),
+OF_WORDS = (
+    Learner("bm25-hinge, words", BM25, "hinge", "l1:strength=1e-5", 0.01),
+    Learner("bm25-warp, words", BM25, "warp", "none", 0.001),
 )
+OF_PHRASES = Learner("bm25-warp", NGRAMS, "warp", "none", RATES[-1], "bilinear:trainable=unshared")
+SHORTER = ",k1=0.9,b=0.4"
+"""Added to features; the defaults of Anserini."""
+
 UNTRAINED = {
     "cosine": "cosine",
     "lm-dirichlet": "lm-dirichlet",
@@ -87,29 +78,26 @@ UNTRAINED = {
 """Methods by their recipe."""
 
 
-class Trained(NamedTuple):
-    """A trained ranker, its W and the W that it started from."""
-
-    ranker: Ranker
-    start: sparse.csr_array
-    end: sparse.csr_array
-    seconds: float
-
-    def at(self, share: float) -> Ranker:
-        """Return the ranker with a share of the change of W."""
-        model = self.ranker.model_
-        assert isinstance(model, Bilinear)
-        mixed = sparse.csr_array(self.start + share * (self.end - self.start))
-        model.weights = mixed.astype(model.dtype)
-        return self.ranker
-
-
 class Setting(NamedTuple):
-    """What validation chose."""
+    """What validation chooses; without a similarity, it is BM25."""
 
     rate: float
-    share: float
-    features: str
+    similarity: float | None
+
+    def features(self) -> str:
+        """Return the features of texts."""
+        return BM25 if self.similarity is None else _with_similarity(self.similarity)
+
+
+class HeldOut(NamedTuple):
+    """Queries to learn from, queries to validate, and which of the latter are isolated.
+
+    Isolated queries share no relevant document with those to learn from.
+    """
+
+    fit: TextCollection
+    valid: TextCollection
+    isolated: Bools
 
 
 def rows(options: Options) -> Iterator[Row]:
@@ -120,8 +108,8 @@ def rows(options: Options) -> Iterator[Row]:
 
 
 def count_rows(options: Options) -> int:
-    """Return the number of rows, if validation stays at no share of 1."""
-    return len(UNTRAINED) + 2 * len(LEARNERS) + len(LABELS) * (len(UNTRAINED) + 1)
+    """Return the number of rows."""
+    return len(UNTRAINED) + len(OF_WORDS) + 1 + len(LABELS) * (len(UNTRAINED) + 1)
 
 
 def scifact_rows(options: Options) -> Iterator[Row]:
@@ -129,28 +117,31 @@ def scifact_rows(options: Options) -> Iterator[Row]:
     train, test = read_scifact(options.data / "ir" / "scifact")
     if options.quick:
         train, test = _select(train, np.arange(100)), _select(test, np.arange(50))
-    unseen = ~_has_seen(test, train)
+    unseen = ~has_seen(test, train)
     groups = {"": np.ones(unseen.size, np.bool_), " seen": ~unseen, " unseen": unseen}
-    bm25 = None
     for name in UNTRAINED:
-        ranker = _untrained(name, train, options)
-        values = measure(ranker, test, options)
-        bm25 = values if name == "bm25" else bm25
+        values = measure(_untrained(name, train, options), test, options)
         yield _row("SciFact", name, values, groups)
     steps = QUICK_STEPS if options.quick else STEPS
-    fit, valid, isolated = hold_out(train)
-    base = measure(_untrained("bm25", fit, options), valid, options)
-    for learner in LEARNERS:
-        setting = _choose(learner, fit, valid, (base, isolated), steps, options)
-        trained = train_from_bm25(learner, train, setting, steps, options)
-        for share in dict.fromkeys((setting.share, 1.0)):
-            ranker = trained.at(share)
-            name = learner.name if share == setting.share else f"{learner.name}, share 1"
-            values = measure(ranker, test, options)
-            row = _row("SciFact", name, values, groups, trained.seconds, ranker)
-            row.metrics.update({"rate": setting.rate, "share": share})
-            row.texts["features"] = setting.features
-            yield row
+    for learner in OF_WORDS:
+        ranker, seconds = train_from_bm25(learner, train, steps, options)
+        yield _row("SciFact", learner.name, measure(ranker, test, options), groups, seconds, ranker)
+    parts = hold_out(train)[: 1 if options.quick else None]
+    setting = choose(parts, steps, options)
+    ranker, seconds = _with_setting(setting, train, steps, options)
+    values = measure(ranker, test, options)
+    row = _row("SciFact", OF_PHRASES.name, values, groups, seconds, ranker)
+    yield _described(row, [setting])
+
+
+def _described(row: Row, settings: Sequence[Setting]) -> Row:
+    """Return the row with the chosen settings, one per fold."""
+    spelled = [
+        "BM25" if one.similarity is None else f"rate {one.rate:g}, similarity {one.similarity:g}"
+        for one in settings
+    ]
+    row.texts["chosen"] = " / ".join(spelled)
+    return row
 
 
 def _folds(name: str, label: str, options: Options) -> Iterator[Row]:
@@ -159,10 +150,9 @@ def _folds(name: str, label: str, options: Options) -> Iterator[Row]:
     judged = judged[[bool((_grades(data, q) > 0).any()) for q in judged.tolist()]]
     part = np.random.default_rng(0).permutation(judged.size) % FOLDS
     steps = QUICK_STEPS if options.quick else FOLD_STEPS
-    learner = LEARNERS[-1]
-    values: dict[str, list[Floats]] = {one: [] for one in (*UNTRAINED, learner.name)}
+    values: dict[str, list[Floats]] = {one: [] for one in (*UNTRAINED, OF_PHRASES.name)}
     seen: list[Bools] = []
-    seconds, settings = 0.0, []
+    total, settings = 0.0, []
     for fold in range(1 if options.quick else FOLDS):
         valid_fold = (fold + 1) % FOLDS
         test, valid = (_select(data, judged[part == one]) for one in (fold, valid_fold))
@@ -170,89 +160,104 @@ def _folds(name: str, label: str, options: Options) -> Iterator[Row]:
         rest = _select(data, judged[part != fold])
         for one in UNTRAINED:
             values[one].append(measure(_untrained(one, rest, options), test, options))
-        base = measure(_untrained("bm25", fit, options), valid, options)
-        isolated = ~_has_seen(valid, fit)
-        setting = _choose(learner, fit, valid, (base, isolated), steps, options)
-        trained = train_from_bm25(learner, rest, setting, steps, options)
-        values[learner.name].append(measure(trained.at(setting.share), test, options))
-        seen.append(_has_seen(test, rest))
-        seconds += trained.seconds
+        setting = choose([HeldOut(fit, valid, ~has_seen(valid, fit))], steps, options)
+        ranker, seconds = _with_setting(setting, rest, steps, options)
+        values[OF_PHRASES.name].append(measure(ranker, test, options))
+        seen.append(has_seen(test, rest))
+        total += seconds
         settings.append(setting)
     marked = np.concatenate(seen)
     groups = {"": np.ones(marked.size, np.bool_), " seen": marked, " unseen": ~marked}
-    for one, found in values.items():
-        row = _row(label, one, np.concatenate(found), groups)
-        if one == learner.name:
-            rate, share = np.mean([one[:2] for one in settings], axis=0)
-            row.metrics.update({"rate": float(rate), "share": float(share)})
-            row.texts["features"] = " / ".join(dict.fromkeys(one.features for one in settings))
-        yield row
+    for one, results in values.items():
+        trained = one == OF_PHRASES.name
+        row = _row(label, one, np.concatenate(results), groups, total if trained else 0.0)
+        yield _described(row, settings) if trained else row
 
 
-def _choose(
-    learner: Learner,
-    fit: TextCollection,
-    valid: TextCollection,
-    reference: tuple[Floats, Bools],
-    steps: int,
-    options: Options,
-) -> Setting:
-    """Return the best setting that is not below BM25 on the isolated queries.
+def choose(parts: Sequence[HeldOut], steps: int, options: Options) -> Setting:
+    """Return the best setting that is not below BM25 on the isolated queries, else BM25.
 
-    Parameters
-    ----------
-    reference : pair of arrays
-        The values of BM25 on the validation queries, and which of them are isolated.
+    Values are those of the validation queries of all parts.
     """
-    base, isolated = reference
-    best = Setting(learner.rates[0], 0.0, learner.features[0])
-    reached = float(base.mean())
-    for features, rate in itertools.product(learner.features, learner.rates):
-        trained = train_from_bm25(learner, fit, Setting(rate, 1.0, features), steps, options)
-        matching = trained.ranker.to_model_data(valid)
-        for share in SHARES:
-            values = measure(trained.at(share), matching, options)
-            unseen_mean, unseen_reference = _mean(values[isolated]), _mean(base[isolated])
-            safe = not isolated.any() or unseen_mean >= unseen_reference
+    base = _joined(
+        [measure(_untrained("bm25", one.fit, options), one.valid, options) for one in parts]
+    )
+    isolated = np.concatenate([one.isolated for one in parts])
+    best, reached = Setting(RATES[0], None), float(base.mean())
+    for rate in RATES:
+        by_part = [_by_similarity(one, rate, steps, options) for one in parts]
+        for similarity in SIMILARITIES:
+            values = _joined([values_of[similarity] for values_of in by_part])
+            below = isolated.any() and values[isolated].mean() < base[isolated].mean()
             options.tell(
-                f"{learner.name}: {features}, rate {rate:g}, share {share:g}: "
-                f"validation {values.mean():.4f}, "
-                f"isolated {unseen_mean:.4f} (BM25 {base.mean():.4f}, {unseen_reference:.4f})"
+                f"rate {rate:g}, similarity {similarity:g}: validation {values.mean():.4f}, "
+                f"isolated {_mean(values[isolated]):.4f} "
+                f"(BM25 {base.mean():.4f}, {_mean(base[isolated]):.4f})"
             )
-            if safe and values.mean() > reached:
-                best, reached = Setting(rate, share, features), float(values.mean())
+            if not below and values.mean() > reached:
+                best, reached = Setting(rate, similarity), float(values.mean())
     return best
+
+
+def _by_similarity(part: HeldOut, rate: float, steps: int, options: Options) -> dict[float, Floats]:
+    """Return the values of the validation queries for each similarity.
+
+    Training does not depend on it: a training query has all its phrases.
+    """
+    learner = OF_PHRASES._replace(rate=rate, features=_with_similarity(SIMILARITIES[0]))
+    ranker, _ = train_from_bm25(learner, part.fit, steps, options)
+    assert ranker.text_ is not None
+    assert ranker.documents_ is not None
+    values = {}
+    for similarity in SIMILARITIES:
+        text = TextFeatures.from_spec(_with_similarity(similarity))
+        text.restore(ranker.text_.tensors())
+        data = ranker.documents_.with_queries(list(part.valid.query_texts), text)
+        data = data._replace(relevance=part.valid.relevance)
+        values[similarity] = measure(ranker, data, options)
+    return values
+
+
+def _joined(values: Sequence[Floats]) -> Floats:
+    joined: Floats = np.concatenate(values)
+    return joined
 
 
 def _mean(values: Floats) -> float:
     return float(values.mean()) if values.size else float("nan")
 
 
+def _with_similarity(similarity: float) -> str:
+    return f"{NGRAMS},query_similarity={similarity}"
+
+
+def _with_setting(
+    setting: Setting, data: TextCollection, steps: int, options: Options
+) -> tuple[Ranker, float]:
+    """Train what was chosen on all of the training data."""
+    if setting.similarity is None:
+        return _untrained("bm25", data, options), 0.0
+    learner = OF_PHRASES._replace(rate=setting.rate, features=setting.features())
+    return train_from_bm25(learner, data, steps, options)
+
+
 def train_from_bm25(
-    learner: Learner, data: TextCollection, setting: Setting, steps: int, options: Options
-) -> Trained:
-    """Train W from the identity, which is BM25."""
+    learner: Learner, data: TextCollection, steps: int, options: Options
+) -> tuple[Ranker, float]:
+    """Train W from the identity, which is BM25; return the ranker and processor seconds."""
     parts: dict[str, Any] = {
         "model": learner.model,
         "loss": learner.loss,
         "regularizer": learner.regularizer,
-        "features": setting.features,
+        "features": learner.features,
         "kernel": options.kernel,
         "threads": options.threads,
         "random_state": options.seed,
     }
     started = time.process_time()
-    solver = f"sgd:learning_rate={setting.rate},schedule=constant,max_steps={steps}"
+    solver = f"sgd:learning_rate={learner.rate},schedule=constant,max_steps={steps}"
     ranker = Ranker(solver=solver, **parts).fit(data)
-    seconds = time.process_time() - started
-    model = ranker.model_
-    assert isinstance(model, Bilinear)
-    end = model.weights
-    # Terms come first on both sides; what follows is not shared.
-    assert ranker.text_ is not None
-    terms = np.arange(ranker.text_.n_features)
-    start = sparse.coo_array((np.ones(terms.size), (terms, terms)), shape=end.shape).tocsr()
-    return Trained(ranker, start, end, seconds)
+    return ranker, time.process_time() - started
 
 
 def _untrained(method: str, data: TextCollection, options: Options) -> Ranker:
@@ -291,27 +296,30 @@ def _row(
     return Row(dataset, method, metrics, {}, seconds, size, ranker.model_.density)
 
 
-def hold_out(data: TextCollection) -> tuple[TextCollection, TextCollection, Bools]:
-    """Return queries to learn from and to validate, and which of the latter are isolated.
+def hold_out(data: TextCollection) -> list[HeldOut]:
+    """Return five folds; each holds out isolated queries, and a fifth of the others.
 
-    Isolated queries share no relevant document with those to learn from: they are a quarter of the
-    connected components of queries and relevant documents. Of the other queries a fifth is held
-    out.
+    Queries and relevant documents are a graph, and the isolated queries of a fold are a fifth of
+    its connected components. Over all folds, each query is isolated once.
     """
     pairs = sparse.csr_array(data.relevance > 0)
     graph = sparse.block_array([[None, pairs], [pairs.T, None]], format="csr")
     component = sparse.csgraph.connected_components(graph, directed=False)[1][: data.n_queries]
     rng = np.random.default_rng(0)
-    names = rng.permutation(np.unique(component))
-    isolated = np.isin(component, names[: names.size // 4])
-    others = rng.permutation(np.flatnonzero(~isolated))
-    validation, fit = np.sort(others[: others.size // 5]), np.sort(others[others.size // 5 :])
-    valid_queries = np.concatenate((np.flatnonzero(isolated), validation))
-    train, valid = _select(data, fit), _select(data, valid_queries)
-    return train, valid, ~_has_seen(valid, train)
+    names = np.unique(component)
+    fold_of = dict(zip(names.tolist(), (rng.permutation(names.size) % FOLDS).tolist(), strict=True))
+    fold = np.array([fold_of[one] for one in component.tolist()])
+    parts = []
+    for number in range(FOLDS):
+        others = rng.permutation(np.flatnonzero(fold != number))
+        random, rest = np.split(others, [others.size // FOLDS])
+        fit = _select(data, np.sort(rest))
+        valid = _select(data, np.concatenate((np.flatnonzero(fold == number), np.sort(random))))
+        parts.append(HeldOut(fit, valid, ~has_seen(valid, fit)))
+    return parts
 
 
-def _has_seen(data: TextCollection, train: TextCollection) -> Bools:
+def has_seen(data: TextCollection, train: TextCollection) -> Bools:
     """Return whether a query has a relevant document that is relevant for a training query."""
     known = np.asarray((train.relevance > 0).sum(axis=0)).ravel() > 0
     seen: Bools = np.asarray((data.relevance > 0) @ known.astype(float)) > 0

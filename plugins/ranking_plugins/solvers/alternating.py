@@ -180,8 +180,8 @@ class Alternating(Solver):
 
     @classmethod
     def spreads(cls, loss: type[Loss]) -> bool:
-        """Return True for half-steps in closed form, which need only M, row by row."""
-        return "linear" in loss.interfaces
+        """Return True for half-steps that need only M, or the pairs, row by row."""
+        return "linear" in loss.interfaces or issubclass(loss, Squared)
 
     def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Yield one result per epoch of two half-steps."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ranking.contracts.loss import Loss
+from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import State, TrainingProblem
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError, DataError
@@ -52,10 +53,13 @@ class BilinearSteps(Steps):
         self.model = cast(Bilinear, problem.model)
         self._check_trainable()
         self._set_inputs()
-        self.penalty = Penalty(problem.regularizer, self.model)
+        self.penalty = self._penalty(problem.regularizer)
         self.prox_between_calls = self.penalty.prox_between_calls
         self.weights = self._begin()
         self.rank_weights = self._rank_weights()
+
+    def _penalty(self, regularizer: Regularizer | None) -> Penalty:
+        return Penalty(regularizer, self.model)
 
     def _begin(self) -> BilinearWeights:
         """Return the weights of the model in the form in which they are trained."""
@@ -133,6 +137,8 @@ class BilinearSteps(Steps):
         self.model.add_features(data, self.problem.kernel)
         if self.model.weights.shape != shape:
             self.weights = self.weights.expand(self.model.weights)
+            if self.penalty.structure is not None:
+                self.penalty = self._penalty(self.problem.regularizer)
         self.data = data
         self._set_inputs()
         self.rank_weights = self._rank_weights()
@@ -150,7 +156,7 @@ class BilinearSteps(Steps):
         self.model.synchronize()
         weights = self.model.weights
         self.refitting = True
-        self.penalty, self.prox_between_calls = Penalty(None, self.model), False
+        self.penalty, self.prox_between_calls = self._penalty(None), False
         self.weights = BilinearWeights(self.problem.kernel, weights)
 
     def sample(self, count: int) -> Ints:
@@ -203,9 +209,13 @@ class BilinearSteps(Steps):
             part = slice(start, stop)
             margins[part], weights[part] = self._train(triplets[part], eta[part])
             if rate > 0.0:
-                shrunk = self.penalty.prox(self.weights.weights(), rate)
-                self.weights = BilinearWeights(self.problem.kernel, shrunk)
+                self._shrink(rate)
         return margins, weights
+
+    def _shrink(self, rate: float) -> None:
+        """Apply a penalty that no kernel has, for the sum of the learning rates of some steps."""
+        shrunk = self.penalty.prox(self.weights.weights(), rate)
+        self.weights = BilinearWeights(self.problem.kernel, shrunk)
 
     def _train(self, triplets: Ints, eta: Floats) -> tuple[Floats, Floats]:
         rule = UpdateRule(
@@ -314,7 +324,7 @@ class BilinearSteps(Steps):
 
     def restore_arrays(self, arrays: State) -> None:
         """Restore what `arrays` returned."""
-        self.penalty = Penalty(None if self.refitting else self.problem.regularizer, self.model)
+        self.penalty = self._penalty(None if self.refitting else self.problem.regularizer)
         self.prox_between_calls = self.penalty.prox_between_calls
         rows, columns = self.inputs.n_query_features, self.inputs.n_document_features
         width = rows if self.transposed else columns

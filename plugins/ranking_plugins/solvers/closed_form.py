@@ -39,7 +39,7 @@ class ClosedForm(Solver):
     Parameters
     ----------
     density : float
-        The share of W that is kept, the largest absolute weights; 1 keeps all of the minimum.
+        The share of weights to keep, those with the largest absolute values; 1 keeps all.
     max_gigabytes : float
         Refuse a Gram matrix that needs more memory.
     """

@@ -32,7 +32,7 @@ LARGEST_CACHE = 1 << 28
 
 @dataclasses.dataclass
 class CoordinateSearch(Solver):
-    """Multiply each weight by a few factors, keep what improves the metric, until nothing does.
+    """Multiply one weight at a time by a few factors, and keep what improves the metric.
 
     The scale of a weight is 1 over the standard deviation of its model's scores. The search begins
     with the best model alone, or with all at their scale if that is better. The metric is computed

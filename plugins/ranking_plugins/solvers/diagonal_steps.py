@@ -97,6 +97,8 @@ class DiagonalSteps(BilinearSteps):
         self._set_inputs()
         if self.at_row.size > known:
             self.weights = self.weights.expand(self._column())
+            if self.penalty.structure is not None:
+                self.penalty = self._penalty(self.problem.regularizer)
         self.rank_weights = self._rank_weights()
 
     def begin_refit(self) -> None:
@@ -159,6 +161,15 @@ class DiagonalSteps(BilinearSteps):
         local: Ints = np.zeros((count, 1 + width), np.int64)
         local[:, 1:] = np.arange(count * width).reshape(count, width)
         return local
+
+    def _shrink(self, rate: float) -> None:
+        """Apply a penalty that no kernel has; one of features takes the matrix of the model."""
+        if self.penalty.structure is None:
+            super()._shrink(rate)
+            return
+        self.update_model()
+        self.model.weights = self.penalty.prox(self.model.weights, rate)
+        self.weights = BilinearWeights(self.problem.kernel, self._column())
 
     def update_model(self) -> None:
         """Copy the weights to the model."""

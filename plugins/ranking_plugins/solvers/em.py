@@ -101,11 +101,11 @@ class EM(Solver):
         if data.relevance is None:
             raise DataError("em needs clicks, and these data are labelled by class.")
         clicked = sp.csr_array(data.relevance, dtype=np.float64).tocoo()
-        kept = clicked.data > 0.0
-        rows, columns = (one[kept] for one in clicked.coords)
+        positive = clicked.data > 0.0
+        rows, columns = (one[positive] for one in clicked.coords)
         if not rows.size:
             raise DataError("em has nothing to learn from: no pair has clicks.")
-        weights = clicked.data[kept] if self.weighting == "clicks" else np.ones(rows.size)
+        weights = clicked.data[positive] if self.weighting == "clicks" else np.ones(rows.size)
         queries = counts(data.query_rows, "queries")[rows] * weights[:, None]
         documents = counts(data.document_rows)[columns] * weights[:, None]
         return sp.csr_array(queries), sp.csr_array(documents)

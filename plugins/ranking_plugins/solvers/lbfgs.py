@@ -12,7 +12,12 @@ import numpy as np
 from ranking.contracts.loss import Array, Loss, PairwiseForm
 from ranking.contracts.model import Model
 from ranking.contracts.parameters import integer, number
-from ranking.contracts.regularizer import EntryPenalty, Regularizer, kernel_form
+from ranking.contracts.regularizer import (
+    EntryPenalty,
+    Regularizer,
+    SupportsQuadraticForm,
+    kernel_form,
+)
 from ranking.contracts.solver import Compatibility, EpochResult, Solver, State, TrainingProblem
 from ranking.errors import CombinationError
 from ranking.models.linear import Linear
@@ -104,25 +109,30 @@ class LBFGS(Solver):
                 )
         elif "listwise" not in loss.interfaces and not issubclass(loss, SupportsWholeLists):
             return Compatibility(False, loss.unsupported_reason("listwise"))
-        if regularizer.granularity != "entry":
+        is_quadratic = issubclass(regularizer, SupportsQuadraticForm)
+        if regularizer.granularity != "entry" and not is_quadratic:
             return Compatibility(
                 False,
                 "the regularizer is not a sum over single weights, and a step that L-BFGS takes "
-                "for a gradient has no prox in its metric; only l1 and l2 have orthants and "
+                "for a gradient has no prox in its metric; only l1, l2 and graph have orthants or "
                 "gradients",
             )
-        return Compatibility(True, first_choice="coordinate" not in loss.interfaces)
+        return Compatibility(True, first_choice=is_quadratic or "coordinate" not in loss.interfaces)
 
     def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Yield one result per `iterations` iterations."""
-        penalty = kernel_form(problem.regularizer, "vector")
+        regularizer, form = problem.regularizer, None
+        penalty = kernel_form(regularizer, "vector")
+        if isinstance(regularizer, SupportsQuadraticForm):
+            ids = cast(Linear, problem.model).feature_ids
+            penalty, form = EntryPenalty(), regularizer.quadratic_form(ids)
         if not isinstance(penalty, EntryPenalty):
             raise CombinationError(
                 f"regularizer {problem.regularizer.name!r} is not of the form l1 |w| + l2/2 w^2, "
                 "which lbfgs needs; l1 and l2 are."
             )
         model = cast(Linear, problem.model)
-        objective = SmoothObjective(problem, penalty)
+        objective = SmoothObjective(problem, penalty, form)
         point = _Point(objective.to_scaled(model.weights))
         first, previous = 0, np.inf
         if problem.state is not None:

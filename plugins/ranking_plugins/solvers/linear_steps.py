@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ranking.contracts.loss import ListwiseLoss, PairwiseLoss
+from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import TrainingProblem
 from ranking.data.judged_lists import JudgedLists
 from ranking.errors import CombinationError
@@ -19,6 +20,7 @@ from ranking.models.linear import Linear
 from ranking_plugins.losses.whole_lists import WholeLists, whole_lists
 from ranking_plugins.preference_pairs import LowerRows
 from ranking_plugins.solvers.bilinear_steps import BilinearSteps
+from ranking_plugins.solvers.penalty import Penalty
 from ranking_plugins.solvers.steps import Floats, Ints, Source, evaluation_seed
 
 if TYPE_CHECKING:
@@ -65,6 +67,9 @@ class LinearSteps(BilinearSteps):
                 learning_rate=rate,
                 refit_learning_rate=solver.refit_learning_rate or rate,
             )
+
+    def _penalty(self, regularizer: Regularizer | None) -> Penalty:
+        return Penalty(regularizer, self.model, one_row=True)
 
     def _inputs(self) -> BilinearInputs:
         return BilinearInputs(sp.csr_array(np.ones((1, 1))), sp.csr_array(self.rows.features))

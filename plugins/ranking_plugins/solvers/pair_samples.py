@@ -33,9 +33,9 @@ class _Sampler:
         self.documents = stored.indices.astype(np.int64)
         self.responses = np.maximum(stored.data, 0.0)
         if data.own_document is not None:
-            kept = self.documents != data.own_document[self.queries]
-            self.queries, self.documents = self.queries[kept], self.documents[kept]
-            self.responses = self.responses[kept]
+            others = self.documents != data.own_document[self.queries]
+            self.queries, self.documents = self.queries[others], self.documents[others]
+            self.responses = self.responses[others]
         if not (self.responses > 0.0).any():
             raise DataError("minibatch has nothing to learn from: no pair has clicks.")
         self.n_documents = data.n_documents
@@ -50,7 +50,7 @@ class _Sampler:
 
     def _unobserved(self, stream: int, queries: Ints) -> tuple[Ints, NDArray[np.bool_]]:
         """Return a document for each query, and whether it is unobserved."""
-        found = np.zeros(queries.size, np.int64)
+        negatives = np.zeros(queries.size, np.int64)
         left = np.arange(queries.size)
         for trial in range(TRIALS):
             first = (1 + trial) * queries.size
@@ -58,13 +58,13 @@ class _Sampler:
             keys = queries[left] * self.n_documents + sampled
             at = np.searchsorted(self.keys, keys).clip(max=self.keys.size - 1)
             good = self.keys[at] != keys
-            found[left[good]] = sampled[good]
+            negatives[left[good]] = sampled[good]
             left = left[~good]
             if not left.size:
                 break
         known = np.ones(queries.size, np.bool_)
         known[left] = False
-        return found, known
+        return negatives, known
 
 
 class PairSampler(_Sampler):
@@ -79,14 +79,14 @@ class PairSampler(_Sampler):
         stream = self._stream(epoch)
         queries = np.tile(self.queries, 1 + self.n_negatives)
         documents, responses = self.documents, self.responses
-        kept = np.ones(queries.size, np.bool_)
+        valid = np.ones(queries.size, np.bool_)
         if self.n_negatives:
             sampled, unobserved = self._unobserved(stream, queries[self.queries.size :])
             documents = np.concatenate((documents, sampled))
             responses = np.concatenate((responses, np.zeros(sampled.size)))
-            kept[self.queries.size :] = unobserved
+            valid[self.queries.size :] = unobserved
         order = self._order(stream, queries.size)
-        order = order[kept[order]]
+        order = order[valid[order]]
         for at in range(0, order.size, size):
             part = order[at : at + size]
             yield queries[part], documents[part], responses[part]
@@ -125,15 +125,15 @@ class PreferenceSampler(_Sampler):
         """Yield queries, preferred and less preferred documents; epoch 0 is for evaluation."""
         stream = self._stream(epoch)
         queries, preferred = self.queries[self.clicked], self.documents[self.clicked]
-        other, kept = self._unobserved(stream, queries)
+        other, valid = self._unobserved(stream, queries)
         uniform = self.random.uniform(stream, (1 + TRIALS) * queries.size, queries.size)
         shown = self.lower > 0
         places = self.first + np.floor(uniform * self.lower).astype(np.int64)
         places = np.minimum(places, self.sorted_documents.size - 1)
         other = np.where(shown, self.sorted_documents[places], other)
-        kept |= shown
+        valid |= shown
         order = self._order(stream, queries.size)
-        order = order[kept[order]]
+        order = order[valid[order]]
         for at in range(0, order.size, size):
             part = order[at : at + size]
             yield queries[part], preferred[part], other[part]

@@ -13,6 +13,8 @@ from ranking.contracts.regularizer import (
     FeatureIds,
     GroupPenalty,
     Regularizer,
+    StructuredPenalty,
+    SupportsStructure,
     kernel_form,
     kernel_forms,
     target_density,
@@ -21,7 +23,7 @@ from ranking.errors import CombinationError
 from ranking.kernels.bilinear import BilinearWeights
 from ranking.kernels.contract import Floats, Ints
 from ranking.kernels.kernel import Kernel
-from ranking.models.bilinear import Bilinear
+from ranking.models.bilinear import Bilinear, Diagonal
 
 BLOCK = 1 << 20
 """Numbers of the rows to which `prox` is applied at a time."""
@@ -38,8 +40,19 @@ class Penalty:
         Whether no kernel has it, so that `prox` is applied between calls.
     """
 
-    def __init__(self, regularizer: Regularizer | None, model: Bilinear) -> None:
+    def __init__(
+        self, regularizer: Regularizer | None, model: Bilinear, one_row: bool = False
+    ) -> None:
+        """Prepare a regularizer for the features of a model.
+
+        Parameters
+        ----------
+        one_row : bool
+            Whether W is the weights of a linear model, whose only query feature is 1.
+        """
         self.regularizer = regularizer
+        self.shared = model.shared_features() if isinstance(model, Diagonal) else None
+        self.structure = self._structure(model, one_row)
         self.group: GroupPenalty | None = None
         self.prox_between_calls = regularizer is not None and "matrix" not in kernel_forms(
             regularizer
@@ -74,14 +87,45 @@ class Penalty:
     def prox(self, weights: sp.csr_array, rate: float) -> sp.csr_array:
         """Return the prox of W, for the sum of the learning rates of some steps."""
         assert self.regularizer is not None
+        if self.structure is not None:
+            return self._structured_prox(self.structure, weights, rate)
         result = weights.copy()
         for entries, present, rows in _packed(result):
             result.data[entries] = self.regularizer.prox(rows, rate)[present]
         result.eliminate_zeros()
         return result
 
+    def _structure(self, model: Bilinear, one_row: bool) -> StructuredPenalty | None:
+        """Return the penalty if it knows features by their ids, or None."""
+        regularizer: object = self.regularizer
+        if not isinstance(regularizer, SupportsStructure):
+            return None
+        rows, columns = model.query_feature_ids, model.document_feature_ids
+        if self.shared is not None:
+            return regularizer.structure(None, columns[self.shared[1]])
+        return regularizer.structure(None if one_row else rows, columns)
+
+    def _structured_prox(
+        self, structure: StructuredPenalty, weights: sp.csr_array, rate: float
+    ) -> sp.csr_array:
+        result = structure.prox(self._coupled(weights), rate).astype(weights.dtype)
+        if self.shared is not None:
+            entries = (result.toarray()[0], self.shared)
+            result = sp.coo_array(entries, shape=weights.shape).tocsr()
+        result.eliminate_zeros()
+        result.sort_indices()
+        return result
+
+    def _coupled(self, weights: sp.csr_array) -> sp.csr_array:
+        """Return W as the penalty takes it: of a diagonal model, the shared features in one row."""
+        if self.shared is None:
+            return weights
+        return sp.csr_array(np.atleast_2d(weights[self.shared]))
+
     def value(self, regularizer: Regularizer, model: Bilinear) -> float:
         """Return the penalty of the weights of the model, in time linear in the non-zeros."""
+        if self.structure is not None:
+            return self.structure.penalty(self._coupled(model.weights))
         if self.prox_between_calls:
             return sum(regularizer.penalty(rows) for _, _, rows in _packed(model.weights))
         if not any(self.strengths().values()):

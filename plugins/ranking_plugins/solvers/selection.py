@@ -21,7 +21,7 @@ from ranking.contracts.model import MatchingModel, Model
 from ranking.contracts.parameters import integer, number
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import Compatibility, EpochResult, Solver, State, TrainingProblem
-from ranking.data.exclusions import Pairs, known_pairs
+from ranking.data.exclusions import Pairs, find_exclusions
 from ranking.data.matching_data import MatchingData
 from ranking.data.split import split_data
 from ranking.errors import DataError
@@ -119,10 +119,10 @@ class Selection(Solver):
             done += 1
             state = partial(contest.state, done)
             yield EpochResult(done, 1.0 - best.value, False, state, {"value": best.value})
-        chosen, weights, value = contest.choose()
-        model.attach_models([contest.refit(one) for one in chosen])
+        selected, weights, value = contest.choose()
+        model.attach_models([contest.refit(one) for one in selected])
         model.weights = weights
-        self.report = contest.describe(chosen, weights, value)
+        self.report = contest.describe(selected, weights, value)
         state = partial(contest.state, done + 1, True)
         yield EpochResult(done + 1, 1.0 - value, True, state, {"value": value})
 
@@ -146,7 +146,7 @@ class Contest:
         )
         self.part, held_out = (cast(MatchingData, half) for half in halves)
         self.valid = _some_users(held_out, solver.users, problem.seed)
-        self.exclusions = known_pairs(self.valid, self.part, but_relevant=True)
+        self.exclusions = find_exclusions(self.valid, self.part, but_relevant=True)
         self.families = families_for(self.data, MOST_WEIGHTS)
         self.measured: list[Measured] = []
         self.trained: dict[Measured, tuple[Any, ...]] = {}
@@ -164,11 +164,11 @@ class Contest:
         names = [one.family for one in self.ranked()]
         round_, remaining = 1, max(len(names) // 2, 2)
         while True:
-            kept = names[:remaining]
-            for name in kept:
+            best_names = names[:remaining]
+            for name in best_names:
                 if counts[name] <= min(round_, len(self.families[name]) - 1):
                     return name, counts[name]
-            if all(counts[name] >= len(self.families[name]) for name in kept):
+            if all(counts[name] >= len(self.families[name]) for name in best_names):
                 return None
             round_ += 1
 
@@ -191,9 +191,9 @@ class Contest:
         models = trial.models(result)
         values = [self.value_of(model) for _, model in models]
         variant = int(np.argmax(values))
-        found = Measured(family, at, variant, values[variant])
-        self.measured.append(found)
-        self.trained[found] = (models[variant][1], None, result.loss, result.regularizer)
+        measured = Measured(family, at, variant, values[variant])
+        self.measured.append(measured)
+        self.trained[measured] = (models[variant][1], None, result.loss, result.regularizer)
         self._forget()
 
     def _forget(self) -> None:
@@ -226,15 +226,15 @@ class Contest:
     def choose(self) -> tuple[list[Measured], Floats, float]:
         """Return the best model, or the two whose sum is better, with weights and metric."""
         best = self.ranked()
-        chosen, weights, value = best[:1], np.ones(1), best[0].value
+        selected, weights, value = best[:1], np.ones(1), best[0].value
         if len(best) > 1:
             for other in best[1:]:
                 pair = [best[0], other]
                 values = self.sums([self.parts_of(one)[0] for one in pair])
                 at = int(np.argmax(values))
                 if values[at] > value:
-                    chosen, weights, value = pair, self._weights(SHARES[at]), values[at]
-        return chosen, weights, value
+                    selected, weights, value = pair, self._weights(SHARES[at]), values[at]
+        return selected, weights, value
 
     @staticmethod
     def _weights(share: float) -> Floats:
@@ -280,12 +280,14 @@ class Contest:
             for family, number, variant, value in state["trials"].tolist()
         ]
 
-    def describe(self, chosen: Sequence[Measured], weights: Floats, value: float) -> dict[str, Any]:
+    def describe(
+        self, selected: Sequence[Measured], weights: Floats, value: float
+    ) -> dict[str, Any]:
         """Return all trials and what was chosen, as JSON values."""
         return {
             "metric": self.metric.spelled(),
             "trials": [self._facts(one) for one in self.measured],
-            "chosen": [self._facts(one) for one in chosen],
+            "chosen": [self._facts(one) for one in selected],
             "weights": weights.tolist(),
             "value": value,
         }

@@ -234,10 +234,9 @@ def _cumulative(counts: Ints, sampling: str) -> Ints:
 
 
 def _integers(values: Floats) -> Ints:
+    """Return whole numbers in proportion to the values; values that are whole are themselves."""
     counts = np.rint(values)
     if np.any(counts != values):
-        raise DataError(
-            f"sampling=weighted needs integer relevance, got {values[counts != values][0]}; use "
-            "weighting=relevance instead."
-        )
+        scale = (MAX_COUNT // 2 - values.size) / values.sum()
+        counts = np.maximum(np.rint(scale * values), 1.0)
     return counts.astype(np.int64)

@@ -15,9 +15,13 @@ from numpy.typing import NDArray
 from ranking.contracts.loss import Loss, SharedNegativesLoss
 from ranking.contracts.model import Model
 from ranking.contracts.parameters import boolean, choice, integer, number
-from ranking.contracts.regularizer import OrthogonalColumns, Regularizer, target_density
+from ranking.contracts.regularizer import (
+    OrthogonalColumns,
+    Regularizer,
+    SupportsQuadraticForm,
+    target_density,
+)
 from ranking.contracts.solver import (
-    YES,
     Compatibility,
     EpochResult,
     History,
@@ -61,9 +65,9 @@ class SGD(Solver):
     max_steps : int or "auto"
         Number of triplets in all, instead of `epochs`; the last epoch may be shorter.
     learning_rate : float or "auto"
-        C of the schedule. "auto" is 200 for a matrix of weights, 0.05 for embeddings (0.3 for
-        orthonormal ones), and for judged rows 1 over the mean squared difference of a sampled
-        pair and over the mean weight of a violation.
+        The constant C in the formula of `schedule`. "auto" is 200 for a matrix of weights, 0.05
+        for embeddings (0.3 for orthonormal ones), and for judged rows 1 over the mean squared
+        difference of a sampled pair and over the mean weight of a violation.
     schedule : {"auto", "inverse-sqrt", "constant", "inverse", "adagrad"}
         The learning rate of step t: C / sqrt(t), C, or C / t. For embeddings also Adagrad, C over
         the root of the sum of a parameter's squared gradients; or adam, for losses whose positives
@@ -71,8 +75,8 @@ class SGD(Solver):
         elsewhere.
     sampling : {"auto", "queries", "positives", "weighted"}
         Sample queries uniformly, then one of their positives; sample positives uniformly; or
-        sample positives in proportion to their relevance. "auto" is positives for embeddings and
-        judged rows, else queries.
+        sample positives in proportion to their relevance, which weights them in every loss. "auto"
+        is positives for embeddings and judged rows, else queries.
     negatives : {"unobserved", "any"}
         Sample negatives among the documents that are not positive for the query, or among all but
         the sampled positive (as WSABIE and LaSR do).
@@ -163,10 +167,13 @@ class SGD(Solver):
         if loss.orders_positives and model.form == "vector":
             return Compatibility(False, SEVERAL_GRADES)
         form = "matrix" if model.form == "vector" else model.form
-        if form not in regularizer.forms:
+        if form not in regularizer.forms or model.form in regularizer.unsupported:
             missing = f"the regularizer has no operator for {form} parameters"
             return Compatibility(False, regularizer.unsupported.get(model.form, missing))
-        return YES
+        # Solvers of all lists at once are faster than steps of single lists, which run in Python.
+        by_lists = "pairwise" not in loss.interfaces
+        smooth = loss.is_smooth and issubclass(regularizer, SupportsQuadraticForm)
+        return Compatibility(True, first_choice=model.form != "vector" or not (by_lists or smooth))
 
     def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Yield one result per epoch; a refit takes as many steps again."""

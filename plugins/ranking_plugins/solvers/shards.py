@@ -16,7 +16,7 @@ from scipy import sparse
 
 from ranking.contracts.regularizer import RowMaximum
 from ranking.kernels.alternating import AlternatingMatrix
-from ranking.kernels.contract import Singles
+from ranking.kernels.contract import Singles, SquaredRule
 from ranking.kernels.kernel import Kernel
 from ranking.models.sparse_factored import as_sparse
 from ranking_plugins.regularizers.polar import Square, grams, one_blas_thread, times
@@ -51,6 +51,24 @@ class Computing(NamedTuple):
 
     kernel: Kernel
     threads: int
+
+
+class Quadratic(NamedTuple):
+    """The parts of the quadratic of a side that all its rows share, and its parameters.
+
+    Attributes
+    ----------
+    square : float32 array
+        The Gram matrix of the other side.
+    rule : SquaredRule
+    ridges, parameters : float32 arrays
+        One per row of the side.
+    """
+
+    square: Singles
+    rule: SquaredRule
+    ridges: Singles
+    parameters: Singles
 
 
 def split(sides: Sequence[Any], n_parts: int) -> list[Shard]:
@@ -100,6 +118,34 @@ def best_rows(
         threads=by.threads,
         out=own.of(buffer),
     )
+
+
+def least_squares(
+    shard: Shard,
+    cache: Cache,
+    side: int,
+    others: Singles,
+    by: Computing,
+    quadratic: Quadratic,
+    in_place: bool,
+) -> tuple[Singles, NDArray[np.float64]]:
+    """Take the steps of iALS on each row; return the embeddings and the gain of each.
+
+    Parameters
+    ----------
+    in_place : bool
+        Whether the parameters are those of this process, to be changed.
+    """
+    own = shard[side]
+    parameters, ridges = own.of(quadratic.parameters), own.of(quadratic.ridges)
+    assert parameters is not None
+    assert ridges is not None
+    if not in_place:
+        parameters = parameters.copy()
+    gains = by.kernel.alternating.squared_half_step(
+        own.matched, others, quadratic.square, quadratic.rule, ridges, parameters, by.threads
+    )
+    return parameters, gains
 
 
 def products(

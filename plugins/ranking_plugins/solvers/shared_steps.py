@@ -5,12 +5,17 @@ block's start; with cosines they are divided by their norms. A kernel computes s
 (`contract.shared_lists`). With g the gradient by a unit vector ``x = e / |e|``, that by e is
 ``(g - (g . x) x) / |e|``. Gradients go to the rows of the features, and each row takes one step.
 
+With `factored:history`, the embedding of a query is the sum of its own and the mean of those of its
+other positives, the one in the step left out: as if it were composed from features that it shares
+with the documents. So its gradient goes to the rows of these documents too.
+
 The gradient of the block is the sum of those of its positives; with Adam, whose steps do not depend
 on the scale of gradients, their mean. Adagrad's sum of squares is that of the block's gradients.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -23,11 +28,12 @@ from ranking.contracts.solver import State, TrainingProblem
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError
 from ranking.kernels.contract import Exclusions, Factors, SharedGradients, SharedLists, Singles
-from ranking.kernels.factored import NAMES
+from ranking.kernels.factored import NAMES, FactoredWeights
 from ranking.kernels.sampling import TripletSampler
 from ranking.kernels.shared_lists import SharedTrainingLoss
 from ranking.models.factored import row_dots, unit_rows
 from ranking_plugins.solvers.factored_steps import FactoredSteps, _part
+from ranking_plugins.solvers.query_histories import histories_of
 from ranking_plugins.solvers.row_optimizers import Adam, adagrad_step
 from ranking_plugins.solvers.settings import SHARED_BATCH
 from ranking_plugins.solvers.shared_negatives import Excluder, Negatives, SharedSampler
@@ -39,6 +45,8 @@ if TYPE_CHECKING:
 
 MAX_EVALUATED = 4096
 EVALUATED_AT_A_TIME = 256
+DENSE = 4
+"""Occurrences are counted by feature, not sorted, if there are this many features for each."""
 
 
 class Occurrences(NamedTuple):
@@ -67,18 +75,32 @@ class Occurrences(NamedTuple):
             composed = sp.csr_array(parts, shape=(ids.size, n_features))
         else:
             composed = rows[ids]
-        order = np.argsort(composed.indices, kind="stable")
-        sizes = np.diff(composed.indptr)
-        occurrence = np.repeat(np.arange(ids.size), sizes)[order]
-        features, starts = np.unique(composed.indices[order], return_index=True)
-        pointers = np.append(starts, order.size).astype(np.int64)
-        parts = (composed.data[order], occurrence.astype(np.int64), pointers)
-        scatter = sp.csr_array(parts, shape=(features.size, ids.size))
+        return cls.of_rows(composed)
+
+    @classmethod
+    def of_rows(cls, composed: sp.csr_array) -> Occurrences:
+        """Return the occurrences whose features are given, one row each."""
+        n_rows, n_columns = composed.shape
+        if DENSE * composed.nnz >= n_columns:  # counting is faster than sorting
+            by_column = composed.tocsc()
+            features = np.flatnonzero(np.diff(by_column.indptr))
+            pointers = np.append(by_column.indptr[features], composed.nnz).astype(np.int64)
+            parts = (by_column.data, by_column.indices.astype(np.int64), pointers)
+        else:
+            order = np.argsort(composed.indices, kind="stable")
+            occurrence = np.repeat(np.arange(n_rows), np.diff(composed.indptr))[order]
+            features, starts = np.unique(composed.indices[order], return_index=True)
+            pointers = np.append(starts, order.size).astype(np.int64)
+            parts = (composed.data[order], occurrence.astype(np.int64), pointers)
+        scatter = sp.csr_array(parts, shape=(features.size, n_rows))
         return cls(composed, features.astype(np.int64), scatter)
 
 
 class Block(NamedTuple):
-    """What a block of steps is computed of; documents are positives, then negatives."""
+    """What a block of steps is computed of.
+
+    Documents are positives, then negatives, then the histories of the queries, if they count.
+    """
 
     queries: Occurrences
     documents: Occurrences
@@ -100,6 +122,7 @@ class SharedSteps(FactoredSteps):
         self.thresholds = (
             TopKThresholds(loss, problem) if isinstance(loss, TopKWeightedLoss) else None
         )
+        self.own: Singles | None = None
         super().__init__(solver, problem)
         self._check_settings()
 
@@ -119,7 +142,10 @@ class SharedSteps(FactoredSteps):
             )
 
     def _begin(self, squares: Factors | None) -> None:
+        self.histories = histories_of(self.model, self.data)
         super()._begin(squares)
+        if self.histories is not None:
+            self._use_own(squares)
         lists = self.positive_lists()
         how, n = self.solver.negative_sampling, self.n_negatives
         self.sampler = SharedSampler(self.problem.kernel, lists, how, n, self.problem.seed)
@@ -142,10 +168,48 @@ class SharedSteps(FactoredSteps):
         )
         return queries, documents
 
+    def _use_own(self, squares: Factors | None) -> None:
+        """Train the queries' own embeddings; the model has their sums with the histories."""
+        self.own = self.model.U.copy() if self.own is None else self.own
+        self.weights = FactoredWeights(
+            self.problem.kernel,
+            Factors(self.own, *self.model.factors[1:]),
+            adagrad=self.settings.adagrad,
+            squares=squares,
+        )
+
+    def resume_after(self, done: int) -> None:
+        """Continue a training whose model has sums of own embeddings and histories."""
+        super().resume_after(done)
+        if self.histories is not None and self.own is not None and done:
+            self.own -= self._means()
+
+    def update_model(self) -> None:
+        """Set the embeddings of the queries to the sums of their own and their histories'."""
+        if self.histories is None or self.own is None:
+            return
+        rows = self.rows[0]
+        known = slice(None) if rows is None else np.unique(rows.indices)
+        self.model.U[known] = self.own[known] + self._means()[known]
+
+    def _means(self) -> Singles:
+        """Return the mean embedding of the history of each row of U."""
+        compose, threads = self.problem.kernel.factored.embeddings, self.problem.threads
+        assert self.histories is not None
+        means = compose(self.histories.means(self.rows[1]), self.model.V, threads)
+        if self.rows[0] is None:
+            return means
+        return compose(sp.csr_array(self.rows[0].T), means, threads)
+
     def _trained(self) -> dict[str, Singles]:
-        """Return the parameters by name, without S and biases that do not exist."""
-        every = zip(NAMES, self.model.factors, strict=True)
-        return {name: factor for name, factor in every if factor.shape[0]}
+        """Return the parameters by name, without those that do not exist or are not trained."""
+        every = zip(NAMES, self.weights.factors, strict=True)
+        alone = self.model.history == "mean-only"
+        return {
+            name: factor
+            for name, factor in every
+            if factor.shape[0] and not (alone and name == "U")
+        }
 
     @property
     def batch_size(self) -> int:
@@ -160,7 +224,16 @@ class SharedSteps(FactoredSteps):
     def set_data(self, data: MatchingData) -> None:
         """Continue with other data; add embeddings for new features."""
         self._lists = None
+        if self.own is not None:
+            self.own = self._grown(data)
         super().set_data(data)
+
+    def _grown(self, data: MatchingData) -> Singles:
+        """Return the own embeddings with rows for queries that are new in the data."""
+        assert self.own is not None
+        model = copy.copy(self.model)
+        model.add_features(data, self.problem.kernel)
+        return model.grown_queries(self.own, model.U.shape[0], self.problem.kernel)
 
     # --- blocks ---
 
@@ -176,9 +249,13 @@ class SharedSteps(FactoredSteps):
         excluded = self.excluder.find(queries, positives, negatives.documents)
         documents = np.concatenate((positives, negatives.documents))
         U, V = self.model.U, self.model.V
+        composed = Occurrences.of(self.rows[1], documents, V.shape[0])
+        if self.histories is not None:
+            means = self.histories.without(queries, positives, self.rows[1])
+            composed = Occurrences.of_rows(sp.vstack([composed.composed, means], format="csr"))
         return Block(
             Occurrences.of(self.rows[0], queries, U.shape[0]),
-            Occurrences.of(self.rows[1], documents, V.shape[0]),
+            composed,
             negatives.log_weights,
             excluded,
             queries,
@@ -192,8 +269,13 @@ class SharedSteps(FactoredSteps):
         if self.model.document_biases.size:
             column = np.ascontiguousarray(self.model.document_biases[:, None])
             biases = compose(documents, column, threads)[:, 0]
-        queries = compose(block.queries.composed, self.model.U, threads)
-        return queries, compose(documents, self.model.V, threads), biases
+        queries = compose(block.queries.composed, self.weights.factors[0], threads)
+        every = compose(documents, self.model.V, threads)
+        if self.histories is None:
+            return queries, every, biases
+        own = every.shape[0] - queries.shape[0]
+        queries += every[own:]
+        return queries, every[:own], biases[:own]
 
     def _take_steps(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
         """Take the steps of one block after the other; return the loss of each positive."""
@@ -210,13 +292,17 @@ class SharedSteps(FactoredSteps):
                 end = min(at + self.batch_size, stop)
                 triplets = self._triplets(_part(source, at, end))
                 block = self._block(triplets, self.sampler, source.first + at)
-                if self.thresholds is not None:
-                    epoch = (source.first + at) // self.settings.steps_per_epoch
-                    self.thresholds.update(self.model, self.data, epoch)
+                self._update_thresholds((source.first + at) // self.settings.steps_per_epoch)
                 losses[at:end] = self._step(block, eta[at:end])
             if rate > 0.0:
                 self._apply_prox(rate)
         return losses, np.ones(eta.size)
+
+    def _update_thresholds(self, epoch: int) -> None:
+        """Compute the k-th largest scores again if it is time."""
+        if self.thresholds is not None and self.thresholds.due(self.data, epoch):
+            self.update_model()
+            self.thresholds.update(self.model, self.data, epoch)
 
     def _step(self, block: Block, eta: Floats) -> Floats:
         """Take one step for each row of a block; return something finite if the slopes are."""
@@ -240,10 +326,14 @@ class SharedSteps(FactoredSteps):
         if self.model.score == "cosine":
             by_query = _through_norm(by_query, queries, query_norms)
             by_document = _through_norm(by_document, documents, document_norms)
-        self._step_rows("U", block.queries, by_query, eta)
+        if "U" in self._trained():
+            self._step_rows("U", block.queries, by_query, eta)
+        slopes = np.concatenate((gradients.positive_slopes, gradients.negative_slopes))
+        if self.histories is not None:
+            by_document = np.concatenate((by_document, by_query))
+            slopes = np.concatenate((slopes, np.zeros(count, np.float32)))
         self._step_rows("V", block.documents, by_document, eta)
         if biases.size and self.model.document_biases.size:
-            slopes = np.concatenate((gradients.positive_slopes, gradients.negative_slopes))
             self._step_rows("biases", block.documents, slopes[:, None], eta)
         return _losses(gradients)
 
@@ -362,7 +452,10 @@ class SharedSteps(FactoredSteps):
 
     def restore_arrays(self, arrays: State) -> None:
         """Restore what `arrays` returned."""
+        if self.own is not None:
+            self.own = arrays["U"].copy()
         super().restore_arrays(arrays)
+        self.update_model()
         for name, adam in self.adam.items():
             adam.restore(section(arrays, f"adam_{name}"))
         if self.thresholds is not None:

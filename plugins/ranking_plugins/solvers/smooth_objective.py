@@ -12,6 +12,7 @@ import dataclasses
 from typing import Protocol, Self, cast, runtime_checkable
 
 import numpy as np
+import scipy.sparse as sp
 
 from ranking.contracts.loss import Array, ListwiseLoss
 from ranking.contracts.regularizer import EntryPenalty
@@ -127,15 +128,20 @@ class SmoothObjective:
         The strength of L1 for each scaled weight.
     """
 
-    def __init__(self, problem: TrainingProblem, penalty: EntryPenalty) -> None:
+    def __init__(
+        self, problem: TrainingProblem, penalty: EntryPenalty, form: sp.csr_array | None = None
+    ) -> None:
+        """Prepare loss and penalties; `form` is the matrix Q of a penalty 1/2 w'Qw."""
         self.terms = terms_of(problem)
         data = cast(JudgedLists, problem.data)
         self.features = centered_columns(data, self.terms.rows, self.terms.list_ptr)
         scales = root_mean_squares(self.features)
-        self.used = scales > 0.0
-        self.scales = np.where(self.used, scales, 1.0)
+        # A feature without effect on the loss still has a weight if Q links it to others.
+        self.used = (scales > 0.0) | (form is not None)
+        self.scales = np.where(scales > 0.0, scales, 1.0)
         self.l1 = penalty.l1 / self.scales
         self.l2 = penalty.l2 / self.scales**2
+        self.form = form
         self.kernel, self.threads = problem.kernel.pairwise_lists, problem.threads
         self.everything = np.arange(scales.size)
 
@@ -162,6 +168,11 @@ class SmoothObjective:
         products = self.kernel.products(self.features, self.everything, slopes, self.threads)
         gradient = products / self.scales + self.l2 * scaled
         penalty = 0.5 * float((self.l2 * scaled * scaled).sum())
+        if self.form is not None:
+            weights = self.to_weights(scaled)
+            slopes_of_form = self.form @ weights
+            penalty += 0.5 * float((weights * slopes_of_form).sum())
+            gradient += slopes_of_form / self.scales
         return value + penalty, np.where(self.used, gradient, 0.0)
 
     def value(self, scaled: Array) -> float:

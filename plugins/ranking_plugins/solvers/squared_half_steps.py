@@ -21,13 +21,14 @@ from scipy import sparse
 
 from ranking.contracts.solver import EpochResult, State, TrainingProblem
 from ranking.data.matching_data import MatchingData
-from ranking.errors import DataError
-from ranking.kernels.alternating import AlternatingMatrix
+from ranking.errors import CombinationError, DataError
 from ranking.kernels.contract import Floats, Singles
 from ranking.models.factored import Factored
+from ranking_plugins.engines.local import Local
 from ranking_plugins.losses.squared import Squared
 from ranking_plugins.regularizers.l2 import L2
 from ranking_plugins.regularizers.polar import gram, one_blas_thread
+from ranking_plugins.solvers.shards import Computing, Quadratic, least_squares, split
 
 if TYPE_CHECKING:
     from ranking_plugins.solvers.alternating import Alternating
@@ -42,6 +43,13 @@ LEAST = 1e-30
 def squared_epochs(solver: Alternating, problem: TrainingProblem) -> Iterator[EpochResult]:
     """Yield one result per epoch of two half-steps."""
     pairs = AllPairs(problem, solver.steps)
+    with pairs.shards:
+        yield from _epochs(solver, problem, pairs)
+
+
+def _epochs(
+    solver: Alternating, problem: TrainingProblem, pairs: AllPairs
+) -> Iterator[EpochResult]:
     done, before = 0, np.inf
     if problem.state is not None:
         done, before = int(problem.state["epoch"][0]), float(problem.state["objective"][0])
@@ -85,7 +93,14 @@ class AllPairs:
         self.constant = self.loss.observed * float((relevance.data.astype(np.float64) ** 2).sum())
         both = (relevance, sparse.csr_array(relevance.T))
         self.sides = [self._side(side, pairs) for side, pairs in enumerate(both)]
-        self.matrices = [AlternatingMatrix(side.pairs) for side in self.sides]
+        self.engine = problem.engine or Local()
+        if not self.engine.here and any(side.features is not None for side in self.sides):
+            raise CombinationError(
+                f"engine {self.engine.name!r} spreads rows, and with features the squared loss "
+                "takes its steps on all rows together; use engine local, or leave the features out."
+            )
+        parts = split(both, self.engine.n_parts())
+        self.shards = self.engine.scatter(parts, problem.threads)
 
     def _side(self, side: int, pairs: Any) -> Side:
         features = self.model.feature_rows(cast(MatchingData, self.problem.data), side)
@@ -125,15 +140,19 @@ class AllPairs:
         return self.constant - gain + penalty
 
     def _by_rows(self, side: int, others: Singles, square: Floats) -> float:
-        gains = self.problem.kernel.alternating.squared_half_step(
-            self.matrices[side],
-            others,
+        here, parameters = self.engine.here, self.parameters(side)
+        quadratic = Quadratic(
             square.astype(np.float32),
             self.loss.rule(self.steps),
             self.sides[side].ridges.astype(np.float32),
-            self.parameters(side),
-            self.problem.threads,
+            parameters,
         )
+        by = Computing(self.problem.kernel, self.problem.threads)
+        self.shards.checkpoint()
+        parts = self.shards.map(least_squares, side, others, by, quadratic, here)
+        if not here:
+            parameters[...] = np.concatenate([rows for rows, _ in parts])
+        gains = np.concatenate([values for _, values in parts])
         return float(gains.sum())
 
     def _by_features(self, side: int, others: Floats, square: Floats) -> float:

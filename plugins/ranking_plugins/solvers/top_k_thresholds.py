@@ -26,12 +26,14 @@ class TopKThresholds:
         self.period = -1
         self.values: Singles = np.zeros(0, np.float32)
 
+    def due(self, data: MatchingData, epoch: int) -> bool:
+        """Return whether it is time to compute the scores again."""
+        fresh = epoch // self.loss.refresh == self.period
+        return not fresh or self.values.size != data.n_queries
+
     def update(self, model: Factored, data: MatchingData, epoch: int) -> None:
-        """Compute the scores again if it is time, at the current embeddings."""
-        period = epoch // self.loss.refresh
-        if period == self.period and self.values.size == data.n_queries:
-            return
-        self.period = period
+        """Compute the scores again, at the embeddings of the model."""
+        self.period = epoch // self.loss.refresh
         embedding = model.embedding(data, self.kernel, self.threads)
         assert embedding is not None
         queries, documents, biases = embedding

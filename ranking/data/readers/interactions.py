@@ -12,7 +12,7 @@ from ranking._utils.files import open_regular
 from ranking._utils.text import first_line
 from ranking.contracts.reader import Reader
 from ranking.data.frames import ROLES, find_roles, matching_from_frame, pyarrow_module
-from ranking.data.matching_data import DUPLICATES, FeatureTable, MatchingData
+from ranking.data.matching_data import DUPLICATES, MIN_PROPENSITY, FeatureTable, MatchingData
 from ranking.data.readers.lines import (
     Columns,
     head_lines,
@@ -35,9 +35,11 @@ class _Roles(Reader):
 
     Attributes
     ----------
-    user, item, value, time : str
+    user, item, value, time, propensity : str
         Names of columns; by default detected by their usual names. Without a value column, each
-        interaction has the value 1.
+        interaction has the value 1. Values are divided by propensities.
+    min_propensity : float
+        Smaller propensities count as this.
     duplicates : {"sum", "max", "last"}
         How to merge several values of the same user and item.
     user_features, item_features : str
@@ -51,6 +53,8 @@ class _Roles(Reader):
     duplicates: str = "sum"
     user_features: str = ""
     item_features: str = ""
+    propensity: str = ""
+    min_propensity: float = MIN_PROPENSITY
 
     def __post_init__(self) -> None:
         """Validate `duplicates`."""
@@ -100,6 +104,8 @@ class Interactions(_Roles):
             duplicates=self.duplicates,
             user_features=tables["user_features"],
             item_features=tables["item_features"],
+            propensities=columns.floats(roles["propensity"]) if "propensity" in roles else None,
+            min_propensity=self.min_propensity,
         )
 
 
@@ -169,6 +175,7 @@ class Parquet(_Roles):
                 user_features=users,
                 item_features=items,
                 duplicates=self.duplicates,
+                min_propensity=self.min_propensity,
             )
         except DataError as error:
             raise DataError(f"{path}: {error}") from error

@@ -195,10 +195,10 @@ class Columns:
             stacklevel=3,
         )
         dropped = set(repeats)
-        kept = [row for row in range(len(values)) if row not in dropped]
-        self.numbers = array("q", (self.numbers[row] for row in kept))
+        remaining = [row for row in range(len(values)) if row not in dropped]
+        self.numbers = array("q", (self.numbers[row] for row in remaining))
         for name, cells in self._columns.items():
-            self._columns[name] = [cells[row] for row in kept]
+            self._columns[name] = [cells[row] for row in remaining]
 
     def refuse_repeats(self, one: str, other: str) -> None:
         """Raise `DataError` for two rows that are equal in two columns."""

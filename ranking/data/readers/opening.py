@@ -21,6 +21,8 @@ ZSTD = b"\x28\xb5\x2f\xfd"
 CHUNK = 1 << 17
 ZSTD_PIECE = 1 << 11
 """Compressed bytes of zstd that are decompressed at once: a block of 4 bytes may hold 128 KiB."""
+ZSTD_OUTPUT = 1 << 20
+"""Bytes of content that the standard library decompresses at once."""
 
 
 @contextmanager
@@ -100,19 +102,30 @@ class _Frames(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Decompress until there is some content."""
         while not self.ready:
-            rest = self.frame.unused_data if self.frame is not None and self.frame.eof else b""
-            chunk = rest or self.raw.read(ZSTD_PIECE)
-            if not chunk:
-                if self.frame is not None and not self.frame.eof:
-                    raise EOFError("it ends in the middle of a frame")
+            if not self._advance():
                 return 0
-            if self.frame is None or self.frame.eof:
-                self.frame = self._decompressor()
-            self.ready = self.frame.decompress(chunk)
         size = min(len(buffer), len(self.ready))
         buffer[:size] = self.ready[:size]
         self.ready = self.ready[size:]
         return size
+
+    def _advance(self) -> bool:
+        """Decompress a piece, which may have no content; return False at the end of the file."""
+        frame = self.frame
+        chunk = b""
+        # Only the standard library limits its output; it keeps the input that is left.
+        if frame is None or frame.eof or getattr(frame, "needs_input", True):
+            chunk = frame.unused_data if frame is not None and frame.eof else b""
+            chunk = chunk or self.raw.read(ZSTD_PIECE)
+            if not chunk and frame is not None and not frame.eof:
+                raise EOFError("it ends in the middle of a frame")
+            if not chunk:
+                return False
+            if frame is None or frame.eof:
+                self.frame = frame = self._decompressor()
+        limited = {"max_length": ZSTD_OUTPUT} if hasattr(frame, "needs_input") else {}
+        self.ready = frame.decompress(chunk, **limited)
+        return True
 
     def _decompressor(self) -> Any:
         decompressor = self.module.ZstdDecompressor()

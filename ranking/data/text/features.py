@@ -86,6 +86,9 @@ class TextFeatures(Part):
         N-grams of the training queries that are features of queries only, such as 2; stop words
         are kept in them. With document_ids and ``bilinear:trainable=unshared`` a model learns which
         phrases of queries lead to a document.
+    query_similarity : float
+        With query_ngrams: the least cosine of a query with a training query. Queries have only the
+        n-grams that they share with training queries so similar; 0 keeps all known ones.
 
     Attributes
     ----------
@@ -116,13 +119,18 @@ class TextFeatures(Part):
     mu: float = number(2000.0, above=0.0, maximum=1e12)
     document_ids: bool = boolean(False)
     query_ngrams: int | str | None = None
+    query_similarity: float = number(0.0, minimum=0.0, maximum=1.0)
 
     def __post_init__(self) -> None:
         """Validate the parameters and reset the fitted state."""
         self._check()
         self._ngrams = ngram_range(self.ngrams)
         self._stop_words = stop_list(self.stop_words)
-        self._query_ngrams = None if self.query_ngrams is None else QueryNgrams(self.query_ngrams)
+        self._query_ngrams = (
+            None
+            if self.query_ngrams is None
+            else QueryNgrams(self.query_ngrams, self.query_similarity)
+        )
         self._columns: dict[str, int] | None = None
         self.idf_: NDArray[np.float64] | None = None
         self.pivot_: float | None = None
@@ -179,13 +187,15 @@ class TextFeatures(Part):
             )
 
     def auto_values(self, problem: object = None) -> dict[str, Any]:
-        """Return what `unit_length` is, if it is "auto"."""
+        """Return the resolved value of `unit_length`, if it is "auto"."""
         return {"unit_length": self.weighting == "tf-idf"} if self.unit_length == "auto" else {}
 
     def idle(self) -> set[str]:
         """Return the parameters of other weightings, and `query_ngrams` without any."""
         others = {"k1", "b", "mu"} - OWN_PARAMETERS.get(self.weighting, set())
-        return others | ({"query_ngrams"} if self.query_ngrams is None else set())
+        if self.query_ngrams is None:
+            return others | {"query_ngrams", "query_similarity"}
+        return others
 
     @property
     def is_symmetric(self) -> bool:

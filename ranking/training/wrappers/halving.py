@@ -1,15 +1,21 @@
 """Tune recipes and their parameters by successive halving, within a budget.
 
-Every recipe is trained with its defaults first. Then rounds of sampled configurations train on a
-ninth of the queries, the best third of them on a third, and the best of those on all (Jamieson and
-Talwalkar, 2016). A configuration replaces the defaults of the best recipe only if it is better on
-further folds of the data by more than `SURE` standard errors of the paired differences, or by one
-more on the first fold if there are no others: a choice among many by one measurement would be luck.
+Every recipe is trained with its defaults first, for all their epochs. Then rounds of sampled
+configurations train on a ninth of the queries, the best third of them on a third, and the best of
+those on all (Jamieson and Talwalkar, 2016); the defaults stopped at their best epoch compete too.
+
+The best configuration is chosen among many, so that what chose it says too much for it. It is
+trained again on further folds, as it would be trained in the end: for the number of epochs that was
+best, without early stopping. It replaces the defaults of the best recipe only if each of these
+folds shows a gain, and all together one that another sample of as many queries would show too: the
+mean of the paired differences of n queries and that of n others differ by sqrt(2) standard errors
+of one, and a gain must exceed `SURE` times that.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -43,14 +49,12 @@ FEWEST_QUERIES = 60
 """Training queries below which no training sees a part of the data only."""
 
 SURE = 2.5
-"""Standard errors by which a gain on further folds replaces the defaults."""
+"""Standard errors, of the difference between two samples of queries, that a gain must exceed."""
 
-CONFIRMATIONS = 2
-"""Further folds on which the best configuration must be better too."""
+CONFIRMATIONS = ((20, 1), (40, 2))
+"""Budgets of fewer trainings than the first number confirm on so many folds; larger ones on all."""
 
 MANY = 10**9
-FEW_TRIALS = 20
-"""A budget of fewer trainings confirms on one further fold."""
 
 Floats = NDArray[np.float64]
 
@@ -71,7 +75,7 @@ class Trial:
     values : dict
         The mean of each metric on the validation data, by its full name.
     epochs : int
-        After which the first metric was best.
+        After which the first metric was best, and training stops; 0 for the solver's own number.
     seconds : float
     problem : str
         Why it has no values, or empty.
@@ -90,6 +94,8 @@ class Trial:
     def label(self) -> str:
         """Return what differs from the defaults, as specs write it."""
         named = [f"{one.part}:{one.parameter}={one.value:g}" for one in self.choices]
+        if not named and self.epochs:
+            return f"defaults, stopped after epoch {self.epochs}"
         return " ".join(named) or "defaults"
 
     def row(self) -> dict[str, Any]:
@@ -137,25 +143,37 @@ class TuningReport:
 
 @dataclasses.dataclass
 class StopAfter(Callback):
-    """End a training after a number of epochs, which validation chose before."""
+    """End a training after a number of epochs, which validation chose before.
+
+    Parameters
+    ----------
+    epochs : int
+        0 for the solver's own number.
+    deadline : float
+        When to end it at the latest, by the monotonic clock.
+    """
 
     name: ClassVar[str] = "stop-after"
 
-    epochs: int = 1
+    epochs: int = 0
+    deadline: float = float("inf")
+
+    def _setup(self) -> None:
+        self.late = False
 
     def on_epoch_end(self, run: TrainingRun, result: EpochResult) -> bool:
         """Return whether the last epoch is complete."""
-        return result.epoch >= self.epochs
+        self.late = time.monotonic() > self.deadline
+        return self.late or 0 < self.epochs <= result.epoch
 
 
 @dataclasses.dataclass
 class _Watch(Callback):
-    """Measure each epoch, stop early or when time is up, and restore the best epoch.
+    """Measure each epoch, stop early or when time is up, and remember the best epoch.
 
     Attributes
     ----------
-    best, last : arrays
-        The values of the queries after the best epoch and after the last.
+    best_epoch, last_epoch : int
     """
 
     name: ClassVar[str] = "watch"
@@ -166,28 +184,30 @@ class _Watch(Callback):
 
     def _setup(self) -> None:
         self.best_epoch = self.last_epoch = 0
-        self.best: Floats = np.empty(0)
-        self.last: Floats = np.empty(0)
         self.late = False
         self._best_value = -np.inf
         self._tensors: dict[str, Any] = {}
 
     def on_epoch_end(self, run: TrainingRun, result: EpochResult) -> bool:
         """Measure the model, and return whether to stop."""
-        self.last = run.validate([self.metric])[self.metric.spelled()]
         self.last_epoch = result.epoch
-        value = mean(self.last)
+        value = mean(run.validate([self.metric])[self.metric.spelled()])
         value = value if self.metric.higher_is_better else -value
         if value > self._best_value or not self._tensors:
-            self._best_value, self.best_epoch, self.best = value, result.epoch, self.last
+            self._best_value, self.best_epoch = value, result.epoch
             self._tensors = {name: one.copy() for name, one in run.model.tensors().items()}
         self.late = time.monotonic() > self.deadline
         return self.late or result.epoch - self.best_epoch >= self.patience
 
-    def on_fit_end(self, run: TrainingRun) -> None:
+    @property
+    def stopped_early(self) -> bool:
+        """Whether an epoch was better than the last."""
+        return self.best_epoch < self.last_epoch
+
+    def restore_best(self, trainer: Trainer) -> None:
         """Restore the best epoch."""
         if self._tensors:
-            run.model.restore(self._tensors)
+            trainer.model.restore(self._tensors)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -244,6 +264,7 @@ class SuccessiveHalving:
         self.by_entries = valid is None and by_entries(data)
         self.trials: list[Trial] = []
         self.spaces: dict[str, list[Range]] = {}
+        self._stopped: dict[str, Trial] = {}
         self._prepared: dict[Any, PreparedData] = {}
         self._start = time.monotonic()
         self._metric = settings.metrics[0]
@@ -337,42 +358,48 @@ class SuccessiveHalving:
             else:  # a small part of the queries takes more than its share of the time
                 shares = [min(1.0, 1.5 * share) for share in self._shares()]
                 cost = sum(n * share for n, share in zip(costs, shares, strict=True))
-            if self._has_room(cost, self._confirmations()):
+            if self._has_room(cost, 2.0 * self._confirmations):
                 return width
         return 0
 
-    def _confirmations(self) -> float:
-        """Return how many trainings are held back to confirm a choice on further folds."""
-        further = min(CONFIRMATIONS, len(self.folds) - 1)
-        if (self.settings.budget.trials or FEW_TRIALS) < FEW_TRIALS:
-            further = min(further, 1)
-        # Where each training takes long, one fold confirms, and more is searched.
-        while further > 1 and not self._has_room(4.0, 2.0 * further):
-            further -= 1
-        return 2.0 * further
+    @functools.cached_property
+    def _confirmations(self) -> int:
+        """Return on how many further folds a choice is confirmed, by two trainings each."""
+        budget, further = self.settings.budget, len(self.folds) - 1
+        trainings = float(budget.trials or 0)
+        if budget.seconds is not None:
+            trainings = budget.seconds / max(self._longest(), 1e-9)
+        return next((min(n, further) for most, n in CONFIRMATIONS if trainings < most), further)
+
+    def _longest(self) -> float:
+        """Return the seconds of the longest training on all queries of a fold."""
+        full = [one.seconds for one in self.trials if one.share == 1.0 and not one.problem]
+        return max(full, default=0.0)
 
     def _has_room(self, cost: float, held_back: float = 0.0) -> bool:
         """Return whether the budget has room for so many trainings, and those held back."""
         budget = self.settings.budget
         if budget.trials is not None:
             return budget.trials - len(self.trials) >= cost + held_back
-        full = [one.seconds for one in self.trials if one.share == 1.0 and not one.problem]
         # The last training, on all data, takes a little longer than one on a fold.
-        needed = max(full, default=0.0) * (cost + held_back + 1.5)
+        needed = self._longest() * (cost + held_back + 1.5)
         return (budget.seconds or 0.0) - (time.monotonic() - self._start) >= needed
 
     def _choose(self, baseline: Trial, survivors: Sequence[Trial]) -> tuple[Trial, str]:
         """Return the best configuration, if it is surely better than the defaults, and why."""
-        better = [one for one in survivors if self._merit(one) > self._merit(baseline)]
+        stopped = self._stopped.get(baseline.recipe)
+        candidates = [*survivors, *([] if stopped is None else [stopped])]
+        better = [one for one in candidates if self._merit(one) > self._merit(baseline)]
         if not better:
             return baseline, "no configuration was better on the validation data"
         best = self._best(better)
         gains: list[Floats] = []
-        for fold in range(1, min(CONFIRMATIONS, len(self.folds) - 1) + 1):
+        for fold in range(1, self._confirmations + 1):
             if not self._has_room(2.0):
                 break
             pair = [
-                self._train(Trial(one.recipe, one.choices, 1.0, fold)) for one in (best, baseline)
+                self._train(Trial(one.recipe, one.choices, 1.0, fold, epochs=one.epochs))
+                for one in (best, baseline)
             ]
             if any(one.problem for one in pair):
                 break
@@ -383,7 +410,8 @@ class SuccessiveHalving:
             gains, where, errors = [self._gains(best, baseline)], "on the first fold", SURE + 1.0
         gain, error = _mean_and_error(np.concatenate(gains))
         measured = f"by {gain:+.4f} with a standard error of {error:.4f}, {where}"
-        if gain > errors * error:
+        everywhere = all(one.size and one.mean() > 0.0 for one in gains)
+        if everywhere and gain > errors * np.sqrt(2.0) * error:
             return best, f"better than the defaults {measured}"
         return baseline, f"the best configuration differs from the defaults {measured}"
 
@@ -434,26 +462,35 @@ class SuccessiveHalving:
         if watch.late:
             trial.problem = "the budget was spent"
             return
+        if isinstance(watch, StopAfter):
+            self._evaluate(trial, trainer)
+        elif trial.choices:
+            trial.epochs = watch.best_epoch if watch.stopped_early else 0
+            watch.restore_best(trainer)
+            self._evaluate(trial, trainer)
+        else:
+            self.spaces[trial.recipe] = self._space(recipe, trainer, watch.stopped_early)
+            self._evaluate(trial, trainer)
+            if watch.stopped_early:
+                watch.restore_best(trainer)
+                stopped = Trial(trial.recipe, (), epochs=watch.best_epoch)
+                self._stopped[trial.recipe] = self._evaluate(stopped, trainer)
+
+    def _evaluate(self, trial: Trial, trainer: Trainer) -> Trial:
+        """Measure the model of a training on the validation data."""
         values = trainer.validate(list(self.settings.metrics))
         trial.values = {name: mean(column) for name, column in values.items()}
         trial.per_query = values[self._metric.spelled()]
-        trial.epochs = watch.best_epoch
-        if not trial.choices:
-            if trial.recipe not in self.spaces:
-                peaked = watch.best_epoch < watch.last_epoch
-                self.spaces[trial.recipe] = self._space(recipe, trainer, peaked)
-            # Defaults are stopped early only if that is surely better than all their epochs.
-            gain, error = _mean_and_error(self._signed(trial.per_query - watch.last))
-            if gain <= error:
-                trial.epochs = 0
+        return trial
 
-    def _watch(self, trial: Trial, patience: int) -> _Watch:
+    def _watch(self, trial: Trial, patience: int) -> _Watch | StopAfter:
         """Return the callback of a trial; the defaults of a recipe have all their epochs."""
         deadline = float("inf")
         if self.settings.budget.seconds is not None and self.trials:
             deadline = self._start + self.settings.budget.seconds
-        patience = max(5, patience) if trial.choices else MANY
-        return _Watch(self._metric, patience, deadline)
+        if trial.fold > 0:  # as it would be trained in the end
+            return StopAfter(trial.epochs, deadline)
+        return _Watch(self._metric, max(5, patience) if trial.choices else MANY, deadline)
 
     def _excludes(self, data: Trainable) -> bool:
         return self.by_entries and not isinstance(data, JudgedLists)
@@ -527,10 +564,10 @@ class SuccessiveHalving:
         """Return a share of the training queries; of users known by id, their validation too."""
         count = max(round(share * data.n_queries), 1)
         order = np.argsort(random_bits_of(self.settings.seed, data.n_queries), kind="stable")
-        chosen = np.sort(order[:count])
+        positions = np.sort(order[:count])
         if self.by_entries:
-            return data.select(chosen), valid.select(chosen)
-        return data.select(chosen), valid
+            return data.select(positions), valid.select(positions)
+        return data.select(positions), valid
 
 
 def _mean_and_error(differences: Floats) -> tuple[float, float]:

@@ -197,3 +197,58 @@ def test_float_ids_lists_and_titles_become_ids_and_features(convert):
         *("genres=a", "genres=b", "title=fly", "title=the", "title=thing"),
         "country=New Zealand",
     ]
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_values_of_a_text_with_bars_are_features(kind):
+    films = KINDS[kind](
+        {"movieId": [10, 11, 12], "genres": ["Comedy", "Drama|Comedy", "(no genres listed)"]}
+    )
+    data = MatchingData.from_interactions(KINDS[kind](RATINGS), item_features=films)
+    assert data.document_feature_ids.tolist() == [
+        *("genres=(no genres listed)", "genres=Comedy", "genres=Drama")
+    ]
+    rows = dict(zip(data.document_ids.tolist(), data.document_rows.toarray().tolist(), strict=True))
+    assert rows[11] == [0.0, 1.0, 1.0]
+
+
+def test_ids_of_items_may_be_the_index():
+    films = pandas.DataFrame({"movieId": [10, 11, 12], "year": [1979, 1972, 2013]})
+    log = KINDS["pandas"](RATINGS)
+    by_index = MatchingData.from_interactions(log, item_features=films.set_index("movieId"))
+    by_column = MatchingData.from_interactions(log, item_features=films)
+    assert by_index.fingerprint() == by_column.fingerprint()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.where(np.arange(60) == 7, np.nan, 1.0),
+        pandas.array([1] * 7 + [None] + [1] * 52, dtype="Int64"),
+        pandas.array([1.0] * 7 + [None] + [1.0] * 52, dtype="Float64"),
+    ],
+    ids=lambda values: str(values.dtype),
+)
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_missing_values_are_named_by_column(values, kind):
+    frame, grades, qid = judged()
+    frame = frame.assign(price=values)
+    frame = frame if kind == "pandas" else polars.from_pandas(frame)
+    with pytest.raises(DataError, match=r"column 'price': row 7 is missing \(NaN\)"):
+        Ranker(loss="domination").fit(frame, grades, qid=qid)
+
+
+def test_a_frame_whose_roles_are_unknown_says_how_to_name_them():
+    log = KINDS["pandas"](RATINGS).rename(columns={"userId": "customer"})
+    with pytest.raises(
+        DataError, match=r"has customer, movieId.*user=\.\.\., item=\.\.\."
+    ) as error:
+        Ranker.from_recipe("ials").fit(log)
+    assert "requires y to be passed" in str(error.value)
+
+
+def test_a_lazy_frame_is_collected_first():
+    log = KINDS["polars"](RATINGS).lazy()
+    for call in (Ranker.from_recipe("ials").fit, MatchingData.from_interactions):
+        with pytest.raises(DataError, match="LazyFrame has no rows yet; collect it first"):
+            call(log)

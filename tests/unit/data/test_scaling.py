@@ -159,3 +159,16 @@ def test_a_damaged_scaling_is_refused(name, value):
     tensors = Scaling.fit("standard", lists()).tensors() | {name: value}
     with pytest.raises(ModelFileError, match="scaling"):
         Scaling.restore("standard", tensors)
+
+
+def test_an_outstanding_feature_of_items_warns():
+    """A year beside indicators of genres makes up the whole dot product."""
+    rng = np.random.default_rng(0)
+    genres = (rng.random((6, 4)) < 0.5).astype(float)
+    years = np.arange(2000.0, 2006.0)[:, None]
+    relevance = (rng.random((9, 6)) < 0.5).astype(float)
+    ranker = Ranker("factored", "warp", solver="sgd:epochs=1")
+    for features in (np.hstack((genres, years)), sparse.csr_array(np.hstack((genres, years)))):
+        with pytest.warns(DataWarning, match="document feature 5 has values up to 2e"):
+            ranker.fit(MatchingData(None, features, relevance))
+    ranker.fit(MatchingData(None, np.hstack((genres, years / 2000.0)), relevance))

@@ -284,7 +284,7 @@ def test_vespa_feeds_of_embeddings_give_the_scores(films, tmp_path):
         ("solr-ltr", "log", "no logarithm"),
         ("solr-ltr", "query-min-max", "all documents of a query"),
         ("onnx", "query-min-max", "all documents of a query"),
-        ("parquet", "standard", "embeddings|queries and documents|known by id"),
+        ("parquet", "standard", "embeddings|queries and documents|users and items"),
         ("sparse-index", "standard", "collection of texts"),
     ],
 )

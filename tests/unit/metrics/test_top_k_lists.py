@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from ranking import MatchingData
-from ranking.data.exclusions import known_pairs
+from ranking.data.exclusions import find_exclusions
 from ranking.kernels.contract import Factors
 from ranking.kernels.select import get_kernel
 from ranking.metrics import evaluation
@@ -52,7 +52,7 @@ def test_top_k_values_equal_those_of_the_full_sort(
 ):
     data = interactions(1, ids=np.array([f"d{i * 7 % 41}" for i in range(40)]))
     other = interactions(2, ids=data.document_ids)
-    exclusions = known_pairs(data, other) if seen else None
+    exclusions = find_exclusions(data, other) if seen else None
     model = model_with_ties(data, 3, levels)
     metrics = [parse_metric(name) for name in NAMES]
     best = evaluate_model(model, metrics, data, matching_kernel, threads, exclusions)

@@ -45,10 +45,10 @@ def test_hit_and_bpref_are_those_of_trec_eval(judged: tuple[Run, Judgements]):
     for row, document, score in zip(run.row_groups, run.document_ids, run.scores, strict=True):
         scores.setdefault(str(run.query_ids[row]), {})[str(document)] = float(score)
     expected = pytrec_eval.RelevanceEvaluator(qrel, {"bpref", "success"}).evaluate(scores)
-    found = evaluate_run(run, judgements, ["bpref", "hit@1", "hit@5", "hit@10"])
+    evaluation = evaluate_run(run, judgements, ["bpref", "hit@1", "hit@5", "hit@10"])
     for name, theirs in (("bpref", "bpref"), ("hit@1", "success_1"), ("hit@5", "success_5")):
-        wanted = [expected[str(query)][theirs] for query in found.query_ids]
-        assert found[name] == pytest.approx(wanted)
+        wanted = [expected[str(query)][theirs] for query in evaluation.query_ids]
+        assert evaluation[name] == pytest.approx(wanted)
 
 
 def test_err_is_the_expectation_over_where_the_user_stops(rng: np.random.Generator):
@@ -86,21 +86,21 @@ def interactions(rng: np.random.Generator) -> MatchingData:
 def test_catalogue_metrics_are_those_of_the_lists(interactions: MatchingData):
     ranker = Ranker.from_recipe("item-knn").fit(interactions)
     names = ["coverage@3", "novelty@3", "popularity@3", "diversity@3", "hit@3"]
-    found = ranker.evaluate(interactions, metrics=names)
+    evaluation = ranker.evaluate(interactions, metrics=names)
     lists = {q: [name for name, _ in best] for q, best in ranker.rank(interactions, 3)}
     matrix = interactions.relevance.toarray()
     place = {name: at for at, name in enumerate(interactions.document_ids.tolist())}
     share = matrix.mean(axis=0)
     everything = set(itertools.chain.from_iterable(lists.values()))
-    assert found.mean("coverage@3") == pytest.approx(len(everything) / 9)
+    assert evaluation.mean("coverage@3") == pytest.approx(len(everything) / 9)
     for row, query in enumerate(interactions.query_ids.tolist()):
         items = [place[name] for name in lists[query]]
-        assert found["novelty@3"][row] == pytest.approx(-np.log2(share[items]).mean())
-        assert found["popularity@3"][row] == pytest.approx(share[items].mean())
+        assert evaluation["novelty@3"][row] == pytest.approx(-np.log2(share[items]).mean())
+        assert evaluation["popularity@3"][row] == pytest.approx(share[items].mean())
         unit = matrix[:, items] / np.linalg.norm(matrix[:, items], axis=0)
         cosines = [unit[:, a] @ unit[:, b] for a, b in itertools.combinations(range(3), 2)]
-        assert found["diversity@3"][row] == pytest.approx(1 - np.mean(cosines))
-        assert found["hit@3"][row] == float(matrix[row, items].any())
+        assert evaluation["diversity@3"][row] == pytest.approx(1 - np.mean(cosines))
+        assert evaluation["hit@3"][row] == float(matrix[row, items].any())
 
 
 def test_catalogue_metrics_refuse_judged_rows():

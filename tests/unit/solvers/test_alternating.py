@@ -395,9 +395,11 @@ def test_pls_on_centered_features_has_the_directions_of_their_covariance(seed):
     X, Y, r = data.query_rows.toarray(), data.document_rows.toarray(), data.relevance.toarray()
     shown = sp.csr_array(data.relevance)
     sizes = np.diff(shown.indptr)
-    kept = sizes > 0
-    mixed = (r @ Y)[kept] / sizes[kept, None]
-    covariance = (X[kept] - X[kept].mean(axis=0)).T @ (mixed - mixed.mean(axis=0)) / kept.sum()
+    nonzero = sizes > 0
+    mixed = (r @ Y)[nonzero] / sizes[nonzero, None]
+    covariance = (
+        (X[nonzero] - X[nonzero].mean(axis=0)).T @ (mixed - mixed.mean(axis=0)) / nonzero.sum()
+    )
     U, V = (side[:, :3].astype(float) for side in (fitted.model_.U, fitted.model_.V))
     captured = (np.linalg.norm(U.T @ covariance @ V)) ** 2
     exact = np.linalg.svd(covariance, compute_uv=False)[:3]

@@ -243,8 +243,8 @@ def solvers_of(model: str, loss: str, name: str) -> list[str]:
             + f",n_negatives={NEGATIVES}"
         )
         sgd += f",learning_rate={RATES.get(loss, 2.0)}"
-    found = {"sgd": sgd, "coordinate": COORDINATE, "lbfgs": LBFGS}
-    return [spec for key, spec in found.items() if f"{model} x {loss} x {name} x {key}" in WORKS]
+    reached = {"sgd": sgd, "coordinate": COORDINATE, "lbfgs": LBFGS}
+    return [spec for key, spec in reached.items() if f"{model} x {loss} x {name} x {key}" in WORKS]
 
 
 def check(model: str, loss: str, name: str, strength: float) -> None:
@@ -271,8 +271,8 @@ def check(model: str, loss: str, name: str, strength: float) -> None:
             assert np.linalg.norm(W, axis=1).max() <= LIMITS[name] * (1.0 + 1e-5)
         if name == "l1-row":
             assert np.abs(W).sum(axis=1).max() <= LIMITS[name] * (1.0 + 1e-5)
-        found = mean_loss(lists, loss, W.ravel(), 0.0)[0] + penalty(name, W, weight)
-        assert wanted - 1e-4 <= found <= 1.01 * (wanted + 0.5 * smoothing), solver
+        reached = mean_loss(lists, loss, W.ravel(), 0.0)[0] + penalty(name, W, weight)
+        assert wanted - 1e-4 <= reached <= 1.01 * (wanted + 0.5 * smoothing), solver
 
 
 @pytest.mark.slow

@@ -74,9 +74,9 @@ def test_em_is_that_of_loops_and_never_worse(weighting, seed):
     expected, objectives = em_by_loops(data, tables, 6, weighting)
     np.testing.assert_allclose(ranker.model_.query_words, expected[0], rtol=1e-10)
     np.testing.assert_allclose(ranker.model_.document_words, expected[1], rtol=1e-10)
-    found = [row["objective"] for row in ranker.history_]
-    np.testing.assert_allclose(found, objectives, rtol=1e-10)
-    assert (np.diff(found) <= 1e-12).all()
+    history = [row["objective"] for row in ranker.history_]
+    np.testing.assert_allclose(history, objectives, rtol=1e-10)
+    assert (np.diff(history) <= 1e-12).all()
 
 
 def test_scores_are_log_probabilities_of_queries(seed):

@@ -488,11 +488,11 @@ def test_classes_have_no_grades(factored_kernel, make_matching):
             ranker(factored_kernel, **options).fit(make_matching(1))
 
 
-def test_weighted_sampling_needs_integers(factored_kernel):
-    data = MatchingData(None, None, [[0.5, 0, 2], [0, 1, 0]])
-    with pytest.raises(DataError, match=r"integer relevance, got 0.5; use weighting=relevance"):
-        ranker(factored_kernel, sampling="weighted").fit(data)
-    ranker(factored_kernel, weighting="relevance").fit(data)
+def test_weighted_sampling_is_in_proportion_to_fractions(fast_kernel):
+    relevance = np.array([[0.25, 0.0, 2.0], [0.0, 1.5, 0.0]])
+    lists = sampling_lists(MatchingData(None, None, relevance), SGD(), "weighted")
+    triplets = fast_kernel.sampling.sample_triplets(lists, 1, 0, 6000)
+    frequencies(triplets[:, :2], {at: relevance[at] for at in np.ndindex(relevance.shape)})
 
 
 def test_too_many_pairs_are_refused():

@@ -171,14 +171,14 @@ def test_auto_is_the_root_of_the_share_of_stored_pairs(tmp_path):
     data = MatchingData(None, None, relevance)
     expected = float(f"{np.sqrt(relevance.nnz / 2000):.3g}")
     parts = {"model": "factored:dimensions=3,biases=false", "solver": "alternating:max_epochs=3"}
-    auto, given = (
+    auto, explicit = (
         Ranker(
             **parts, loss=f"squared:unobserved={value}", regularizer="l2:strength=0.1,frequency=1"
         ).fit(data)
         for value in ("auto", expected)
     )
     assert auto.loss_.unobserved == expected
-    assert auto.model_.U.tobytes() == given.model_.U.tobytes()
+    assert auto.model_.U.tobytes() == explicit.model_.U.tobytes()
     auto.save(tmp_path / "model.safetensors")
     loaded = Ranker.load(tmp_path / "model.safetensors")
     assert loaded.loss_.unobserved == expected

@@ -66,11 +66,11 @@ def numerical(value, arrays):
     for name, array in arrays.items():
         gradients[name] = np.zeros_like(array)
         for at in np.ndindex(array.shape):
-            kept, array[at] = array[at], array[at] + 1e-5
+            saved, array[at] = array[at], array[at] + 1e-5
             high = value(arrays)
-            array[at] = kept - 1e-5
+            array[at] = saved - 1e-5
             gradients[name][at] = (high - value(arrays)) / 2e-5
-            array[at] = kept
+            array[at] = saved
     return gradients
 
 
@@ -127,20 +127,20 @@ def test_preferences_are_shown_documents_with_fewer_clicks(seed):
     ranker = Ranker("factored-identity:dimensions=2", "hinge", "none", "minibatch")
     problem = ranker.plan().trainer(data).problem()
     sampler = PreferenceSampler(data, "auto", problem)
-    found = set()
+    sampled = set()
     for epoch in range(40):
         for q, up, down in zip(*next(sampler.batches(epoch, 1000)), strict=True):
             assert grades[q, up] > 0
             lower = (shown[q] > 0) & (grades[q] < grades[q, up])
             assert lower[down] if lower.any() else not shown[q, down]
-            found.add((int(q), int(up), int(down)))
+            sampled.add((int(q), int(up), int(down)))
     possible = {
         (q, up, down)
         for q in range(6)
         for up in np.flatnonzero(grades[q]).tolist()
         for down in np.flatnonzero((shown[q] > 0) & (grades[q] < grades[q, up])).tolist()
     }
-    assert possible <= found
+    assert possible <= sampled
     queries, documents, responses = next(PairSampler(data, 2, problem).batches(3, 1000))
     observed = shown[queries, documents] > 0
     assert observed.sum() == data.relevance.nnz
@@ -180,10 +180,10 @@ def test_skip_above_keeps_what_was_seen():
     clicks = sp.csr_array(([2.0, 0.0, 1.0, 0.0, 0.0], [0, 1, 2, 3, 1], [0, 4, 5]), shape=(2, 5))
     positions = clicks.copy()
     positions.data = np.array([4.0, 1.0, 2.0, 5.0, 1.0])
-    kept = skip_above(clicks, positions)
-    assert kept.indices.tolist() == [0, 1, 2]
-    assert kept.data.tolist() == [2.0, 0.0, 1.0]
-    assert kept.indptr.tolist() == [0, 3, 3]
+    seen = skip_above(clicks, positions)
+    assert seen.indices.tolist() == [0, 1, 2]
+    assert seen.data.tolist() == [2.0, 0.0, 1.0]
+    assert seen.indptr.tolist() == [0, 3, 3]
     with pytest.raises(DataError, match="same pairs"):
         skip_above(clicks, positions[:, :4])
     positions.data[0] = 0.0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ranking import MatchingData, Ranker, split_data
-from ranking.data.exclusions import known_pairs
+from ranking.data.exclusions import find_exclusions
 from ranking.errors import CombinationError, DataError, ModelFileError, PartError
 from ranking.metrics.evaluation import evaluate_model, mean
 from ranking.metrics.parse import parse_metric
@@ -28,7 +28,14 @@ SMALL = {
         ),
     ],
     "ials": [
-        Trial("ials", {"model": "factored:dimensions=8,biases=false", "regularizer": one})
+        Trial(
+            "ials",
+            {
+                "model": "factored:dimensions=8,biases=false",
+                "loss": "squared:unobserved=0.01",
+                "regularizer": one,
+            },
+        )
         for one in ("l2:strength=0.05,frequency=1", "l2:strength=1,frequency=1")
     ],
     "warp": [Trial("warp", WARP)],
@@ -72,9 +79,9 @@ def test_the_reported_values_are_those_of_models_of_the_training_part(data):
         for one in report["trials"][:3]
     ]
     held_out = held_out.select(np.flatnonzero(np.diff(held_out.relevance.indptr)))
-    for one, found in zip(report["trials"], rankers, strict=False):
-        found.model_ = found.model_.adjusted(**one["variant"]) or found.model_
-        value = found.evaluate(held_out, metrics="ndcg@5", exclude=part).mean("ndcg@5")
+    for one, single in zip(report["trials"], rankers, strict=False):
+        single.model_ = single.model_.adjusted(**one["variant"]) or single.model_
+        value = single.evaluate(held_out, metrics="ndcg@5", exclude=part).mean("ndcg@5")
         assert value == pytest.approx(one["value"])
     assert report["value"] >= max(one["value"] for one in report["trials"])
 
@@ -87,10 +94,10 @@ def test_the_value_of_a_sum_is_that_of_a_combination(data):
     held_out = held_out.select(np.flatnonzero(np.diff(held_out.relevance.indptr)))
     pair = []
     for one in report["chosen"]:
-        found = Ranker.from_recipe(one["recipe"], **SMALL[one["recipe"]][0].parts).fit(part)
-        found.model_ = found.model_.adjusted(**one["variant"]) or found.model_
-        pair.append(found)
-    exclusions = known_pairs(held_out, part, but_relevant=True)
+        component = Ranker.from_recipe(one["recipe"], **SMALL[one["recipe"]][0].parts).fit(part)
+        component.model_ = component.model_.adjusted(**one["variant"]) or component.model_
+        pair.append(component)
+    exclusions = find_exclusions(held_out, part, but_relevant=True)
 
     def value(share: float) -> float:
         model = Combination(pair, normalize=True)
@@ -217,8 +224,8 @@ def test_other_settings_of_a_filter_need_no_training(data):
     narrow = Ranker.from_recipe(
         "graph-filter", model="item-item:dimensions=3,low_pass=0.7", solver=solver
     ).fit(data)
-    found = wide.model_.adjusted(dimensions=3, low_pass=0.7)
-    scores = found.scores(data, wide.kernel_)
+    adjusted = wide.model_.adjusted(dimensions=3, low_pass=0.7)
+    scores = adjusted.scores(data, wide.kernel_)
     np.testing.assert_allclose(scores, narrow.predict(data), rtol=1e-3, atol=1e-4)
     assert wide.model_.adjusted(dimensions=7) is None
     assert wide.model_.adjusted(other=1) is None
