@@ -68,7 +68,7 @@ def check(objectives, errors, fixed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("loss", "regularizer", "solver"), CELLS, ids=" x ".join)
+@pytest.mark.parametrize(("loss", "regularizer", "solver"), CELLS, ids=map(" x ".join, CELLS))
 def test_the_objective_of_a_run_does_not_rise(make_tastes, errors, loss, regularizer, solver):
     data = make_tastes(1, 60, 80, share=0.4)
     model = "factored:dimensions=8,init_scale=0.1"
@@ -98,7 +98,9 @@ def featured():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("model", "loss", "regularizer", "solver"), LINEAR_CELLS, ids=" x ".join)
+@pytest.mark.parametrize(
+    ("model", "loss", "regularizer", "solver"), LINEAR_CELLS, ids=map(" x ".join, LINEAR_CELLS)
+)
 def test_that_of_a_linear_model_does_not_rise(errors, model, loss, regularizer, solver):
     data = judged() if model == "linear" else featured()
     if model != "linear":  # the default is for sparse texts
