@@ -48,7 +48,11 @@ def split_files(path: Path, resources: Resources, folder: Path, split: Split) ->
         return
     form, ending = _format(content, path)
     if isinstance(content, MatchingData) and not (content.queries is content.documents is None):
-        click.echo("features are not written: the files have the interactions.", err=True)
+        click.echo(
+            "features are not written, only the interactions; name the tables when you read the "
+            "files: --reader interactions:item_features=PATH,user_features=PATH.",
+            err=True,
+        )
     parts = _parts(content, split)
     folder.mkdir(parents=True, exist_ok=True)
     for name, part in parts.items():

@@ -23,6 +23,9 @@ DIFFERENT = 1e4
 OUTSTANDING = 100.0
 """A feature of users or items with values that are so many times those of half of the others."""
 
+BLOCK = 1 << 20
+"""Entries of sparse features that are looked at together."""
+
 LARGEST_SUM = 1e307
 """Sums of squares stay below it."""
 
@@ -109,9 +112,15 @@ def _warn_of_outstanding(side: str, features: Any, ids: NDArray[Any]) -> None:
 
 
 def _largest(features: Any) -> NDArray[np.float64]:
-    """Return the largest absolute value of each column."""
-    sizes = abs(features).max(axis=0)
-    return sizes.toarray().ravel() if sparse.issparse(features) else np.asarray(sizes)
+    """Return the largest absolute value of each column, without a copy of the features."""
+    if not sparse.issparse(features):
+        peaks: NDArray[np.float64] = np.maximum(features.max(axis=0), -features.min(axis=0))
+        return peaks
+    peaks = np.zeros(features.shape[1])
+    for start in range(0, features.nnz, BLOCK):
+        part = slice(start, start + BLOCK)
+        np.maximum.at(peaks, features.indices[part], np.abs(features.data[part]))
+    return peaks
 
 
 def _check(features: Any, ids: NDArray[Any], what: str) -> None:

@@ -259,8 +259,8 @@ def test_plugins_describes_a_part():
 
 
 def test_plugins_refuses_an_unknown_part():
-    result = call("plugins", "wrap", code=2)
-    assert "there is no part 'wrap'" in result.stderr
+    result = call("plugins", "warpp", code=2)
+    assert "there is no part 'warpp'" in result.stderr
     assert "Did you mean 'warp'?" in result.stderr
     result = call("plugins", "warp", "--matrix", code=2)
     assert "give NAME, --matrix or --kernels, one of them." in result.stderr

@@ -190,7 +190,7 @@ def test_texts_are_searched_and_explained(server, folder):
 @pytest.mark.parametrize(
     ("path", "body", "status", "message"),
     [
-        ("/recommend", {"user": "u1"}, 400, "must be one of films, words, shop"),
+        ("/recommend", {"user": "u1"}, 400, "give model, one of films, words, shop"),
         ("/recommend", {"model": "films", "user": "nobody"}, 400, "does not know user 'nobody'"),
         ("/recommend", {"model": "films", "user": ["u1"]}, 400, ""),
         ("/recommend", {"model": "films", "user": {"a": 1}}, 400, ""),

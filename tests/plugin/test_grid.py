@@ -454,7 +454,7 @@ def test_training_an_incompatible_cell_says_reason_and_remedy():
         assert GRID.remedy(cell) in message
 
 
-def test_most_of_the_requested_grid_trains(capsys: pytest.CaptureFixture[str]):
+def test_the_requested_grid_trains(capsys: pytest.CaptureFixture[str]):
     trained = sorted(
         {
             (loss, regularizer, solver)
@@ -466,9 +466,7 @@ def test_most_of_the_requested_grid_trains(capsys: pytest.CaptureFixture[str]):
     )
     with capsys.disabled():
         sys.stdout.write(f"\n{len(trained)} of 36 train: {', '.join(map('/'.join, trained))}\n")
-    assert len(trained) >= 28
-    for solver in ("sgd", "alternating"):
-        assert sum(cell[2] == solver for cell in trained) == 12
+    assert len(trained) == 36
 
 
 def test_the_nearest_has_the_fewest_parts_changed():

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
 from ranking import MatchingData, Ranker, TextCollection, TextFeatures
+from ranking.data.text import query_ngrams
 from ranking.data.triplets import positive_lists
 from ranking.errors import CombinationError, DataWarning, ModelFileError, PartError
 from ranking.io.exports.content import term_weights
@@ -60,7 +61,8 @@ def _cosines(texts, training, ngrams):
 
 @pytest.mark.parametrize("ngrams", [1, 2, "1-2"])
 @pytest.mark.parametrize("least", [0.4, 0.6, 1.0])
-def test_queries_have_the_ngrams_of_similar_training_queries(ngrams, least, seed):
+def test_queries_have_the_ngrams_of_similar_training_queries(ngrams, least, seed, monkeypatch):
+    monkeypatch.setattr(query_ngrams, "PAIRS_AT_A_TIME", 1000)
     rng = np.random.default_rng(seed)
     words = [f"w{at}" for at in range(20)]
     texts = [" ".join(rng.choice(words, rng.integers(1, 8))) for _ in range(330)]

@@ -82,7 +82,7 @@ def rows(options: Options) -> Iterator[Row]:
     parts = read(folder, options.quick, options.seed)
     precisions, valid_precision = {}, np.zeros(0)
     for name, (fit, grid) in methods(options).items():
-        values = grid[:1] if options.quick else grid
+        values = grid[1:2] if options.quick else grid
         selected = _best(name, fit, values, parts, options)
         paper = dict(zip((*MEASURES, "density"), PAPER.get(name, ()), strict=False))
         precisions[name] = _values(selected.model, parts.test, options)["map"]
@@ -92,7 +92,7 @@ def rows(options: Options) -> Iterator[Row]:
     pairs = read(folder, options.quick, options.seed, BIGRAMS)
     for name, published in PAPER_BIGRAMS.items():
         fit, grid = methods(options)[name]
-        values = grid[:1] if options.quick else grid
+        values = grid[1:2] if options.quick else grid
         selected = _best(f"bigrams, {name}", fit, values, pairs, options)
         yield _row(
             "Reuters-21578, bigrams", name, selected, dict(zip(MEASURES, published, strict=False))

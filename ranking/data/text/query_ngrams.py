@@ -21,8 +21,9 @@ Ints = NDArray[np.int64]
 
 PREFIX = "query:"
 
-QUERIES_AT_A_TIME = 256
-"""Queries whose similarities with all training queries are in memory at a time."""
+PAIRS_AT_A_TIME = 1 << 22
+"""Pairs of a query and a training query whose similarities are in memory at a time, at least one
+query."""
 
 ROUNDING = 1e-9
 """Share by which a cosine may miss the least one, so that 1 is reached."""
@@ -144,16 +145,26 @@ class _Training:
         # A training query shares all of it with itself.
         is_training = np.array([key in self._known for key in _keys(rows)], np.bool_)
         others = np.flatnonzero(~is_training | (n_unknown > 0))
-        mask = np.ones(rows.nnz, np.bool_)
         row_of = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-        for start in range(0, others.size, QUERIES_AT_A_TIME):
-            block = others[start : start + QUERIES_AT_A_TIME]
-            shared = self._of_similar(rows[block], n_unknown[block], least)
-            at = np.flatnonzero(np.isin(row_of, block))
-            keys = np.searchsorted(block, row_of[at]) * rows.shape[1] + rows.indices[at]
-            mask[at] = np.isin(keys, shared.coords[0] * rows.shape[1] + shared.coords[1])
+        mask = np.ones(rows.nnz, np.bool_)
+        mask[np.isin(row_of, others)] = self._in_similar(rows[others], n_unknown[others], least)
         ends = np.concatenate(([0], np.cumsum(mask)))[rows.indptr]
         return sparse.csr_array((rows.data[mask], rows.indices[mask], ends), shape=rows.shape)
+
+    def _in_similar(self, rows: Any, n_unknown: Ints, least: float) -> NDArray[np.bool_]:
+        """Return for each entry of the rows whether a similar training query has it too."""
+        mask = np.zeros(rows.nnz, np.bool_)
+        size = max(PAIRS_AT_A_TIME // max(self._rows.shape[0], 1), 1)
+        for start in range(0, rows.shape[0], size):
+            block = rows[start : start + size]
+            shared = self._of_similar(block, n_unknown[start : start + size], least)
+            row_of = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
+            keys = row_of * block.shape[1] + block.indices
+            first = rows.indptr[start]
+            mask[first : first + block.nnz] = np.isin(
+                keys, shared.coords[0].astype(np.int64) * block.shape[1] + shared.coords[1]
+            )
+        return mask
 
     def _of_similar(self, rows: Any, n_unknown: Ints, least: float) -> Any:
         """Return where a training query similar to a row has an entry, as a coo_array."""

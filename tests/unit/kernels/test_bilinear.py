@@ -305,7 +305,7 @@ def test_groups_have_no_l2(kernel: Kernel, inputs: BilinearInputs) -> None:
     weights = BilinearWeights(
         kernel, sp.csr_array(np.eye(9, 11)), np.zeros(9, np.int64), np.ones(1)
     )
-    with refuses(r"l2 is 0\.5; a group penalty has none"):
+    with refuses(r"l2 is 0\.5; it must be 0 together with a group penalty"):
         train(weights, inputs, TRIPLETS, ONE, l2=0.5)
 
 

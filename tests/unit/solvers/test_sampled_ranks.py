@@ -23,19 +23,19 @@ def test_the_loss_of_sampled_ranks_is_the_integral(n_ranked):
     rng = np.random.default_rng(n_ranked)
     margins = rng.normal(0.5, 1.0, size=(12, 5))
     margins[0] = 2.0  # no violation
-    found = rank_losses(WARP(5), margins, n_ranked)
+    losses_found = rank_losses(WARP(5), margins, n_ranked)
     sums = n_ranked * np.maximum(0.0, 1.0 - margins).mean(axis=1)
 
     def weight(x):
         return HARMONIC[min(int(x), n_ranked)] / x
 
-    for loss, total in zip(found, sums, strict=True):
+    for loss, total in zip(losses_found, sums, strict=True):
         places = [float(i) for i in range(2, int(total) + 2)]
         wanted = quad(weight, 1.0, 1.0 + total, points=places or None, limit=500)[0]
         assert loss == pytest.approx(wanted, rel=1e-6)
-    assert found[0] == 0.0
+    assert losses_found[0] == 0.0
     each = rank_losses(WARP(5), margins, np.full(12, n_ranked))
-    np.testing.assert_array_equal(each, found)
+    np.testing.assert_array_equal(each, losses_found)
 
 
 def test_its_slopes_are_the_expected_weights_of_a_search():
