@@ -279,7 +279,7 @@ def test_other_data_are_refused(which: str):
         "labels": MatchingData([[1.0], [2.0]], [[1.0], [2.0]], labels=(["a", "b"], ["a", "b"])),
         "nothing": MatchingData(relevance=np.zeros((2, 3))),
     }[which]
-    with pytest.raises(DataError, match=r"by id only|nothing to learn"):
+    with pytest.raises(DataError, match=r"does not use features|nothing to learn"):
         fitted("ease", data)
 
 

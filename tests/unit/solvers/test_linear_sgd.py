@@ -82,7 +82,7 @@ def test_prox_of_packed_rows_is_that_of_full_rows(kind, seed, monkeypatch):
     dense = rng.normal(size=(30, 12)) * (rng.random((30, 12)) < rng.random((30, 1)))
     dense[[3, 8]] = 0.0
     penalty = Penalty.__new__(Penalty)
-    penalty.regularizer = kind
+    penalty.regularizer, penalty.structure = kind, None
     matrix = penalty.prox(sp.csr_array(dense), 0.5)
     np.testing.assert_allclose(matrix.toarray(), kind.prox(dense, 0.5), rtol=1e-12)
     assert matrix.nnz == np.count_nonzero(kind.prox(dense, 0.5))
