@@ -110,8 +110,6 @@ def test_the_objective_of_linear_models_of_judged_lists(
 ):
     if f"linear x {loss} x {regularizer} x {solver}" not in WORKS:
         pytest.skip("served by another model")
-    if (loss, solver) == ("domination", "sgd") and regularizer not in ("none", "l1"):
-        pytest.skip("a minute each; `ranking reproduce grid` trains them all")
     train = judged(real_data)
     ranker = Ranker("linear", loss, regularizer, solver, random_state=0).fit(train)
     check(ranker, errors, fixed=solver != "sgd")
