@@ -8,7 +8,7 @@ request, and a latency counts from when the request should have been sent. Three
 items by embeddings of 64 dimensions, one request after the other.
 
 With `--minutes` one load takes their place: `rank`, `recommend`, `similar`, `/health`, `/metrics`
-and requests that are refused, by turns at `--rate`. One row per minute has the memory of the
+and requests that are refused, in turn, at `--rate`. One row per minute has the memory of the
 server; every `--replace` minutes the model files are replaced, and read again.
 """
 
